@@ -248,6 +248,7 @@ class CaseCheck:
         return replace(stop, message=stop.message + beside)
 
     def _construct(self) -> None:
+        """Construct the model, and find its parameter for each of the reference's weights."""
         run = runs_for(self._problem)[0]
         first = values_for(self._problem, self._case, run).weights
         self._drawn[run.weights] = first
@@ -257,6 +258,7 @@ class CaseCheck:
         self._alike = self._conversation.match(first, answer)
 
     def _forward(self, call: Call, values: Values) -> Message:
+        """Make a call, and return the worker's answer without judging its outputs."""
         # Kernels are counted in calls that are judged, since a call that is not judged could do
         # less. A repeated call is counted too, since a submission that caches its outputs does less
         # there.
@@ -465,6 +467,7 @@ class CaseCheck:
             return ()
 
     def _compare_bits(self, call: Call, outputs: Sequence[Output]) -> None:
+        """Compare the outputs of a repeated call bit for bit with those of its first call."""
         bits = " ".join(digest(output.value) for output in outputs)
         if call.kind == "first":
             self._bits[call.run.name] = bits
@@ -474,6 +477,7 @@ class CaseCheck:
     def _judge_work(
         self, call: Call, values: Values, answer: Message, outputs: Sequence[Output]
     ) -> None:
+        """Judge whether a call is the submission's own work."""
         is_first = call is self._calls[0]
         # If most inputs are zero, kernels need not write every element themselves.
         is_dense = call.run.is_dense and self._own_work.is_told_by_writers(values, outputs)
@@ -488,6 +492,7 @@ class CaseCheck:
         self._shares += [judged.share] if judged.share is not None else []
 
     def _remember(self, wrong: WrongOutput, mismatch: Mismatch | None) -> None:
+        """Keep a wrong output for the diagnosis and the picture, unless it is too large."""
         actual = wrong.actual
         if mismatch and mismatch.index is None:
             shapes = self._output_shapes
@@ -517,6 +522,7 @@ class CaseCheck:
         )
 
     def _report(self) -> CaseReport:
+        """Return the report of a case in which every call was made."""
         wrong = {n: c for n, c in self._comparisons.items() if c.mismatch}
         findings = merge_findings(self._findings)
         failing = failing_findings(findings)
@@ -560,6 +566,7 @@ class CaseCheck:
         return f"rounding to {precision} may make as much of a difference as the whole output"
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:
+        """Return the report of a case that stopped; a finding in memory may be the reason."""
         findings = merge_findings(self._findings)
         failing = failing_findings(findings)
         if failing and not what.is_cause:
@@ -652,6 +659,11 @@ def _short(error: float | None) -> float | None:
 
 
 def _counted(answer: Message) -> tuple[KernelProfile, ...]:
+    """Return the counters in an answer.
+
+    Raises:
+        StepFault: The counters are not of the right form.
+    """
     try:
         return tuple(map(kernel_profile, answer.header["kernels"]))
     except (KeyError, TypeError, ValueError):

@@ -179,6 +179,7 @@ def loosest(classes: Iterable[Precision | None]) -> Precision | None:
 
 
 def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:
+    """Return why an output's shape or dtype is wrong, or None."""
     if actual.shape != expected.value.shape:
         return f"the output's shape is {tuple(actual.shape)}, not {tuple(expected.value.shape)}"
     if actual.dtype != expected.dtype:
@@ -199,6 +200,7 @@ def _unsound(actual: Tensor, value: Tensor) -> Tensor:
 
 
 def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:
+    """Describe elements that are not finite, or not the reference's infinity or NaN."""
     unwritten = unsound & _poisoned(actual)
     if unwritten.any():
         first = _first(unwritten)
@@ -212,6 +214,7 @@ def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:
 
 
 def _poisoned(actual: Tensor) -> Tensor:
+    """Return a mask of the elements that have the bits of fresh memory."""
     if actual.dtype != torch.float32:
         return torch.zeros_like(actual, dtype=torch.bool)
     return actual.view(torch.int32) == POISON

@@ -34,13 +34,13 @@ from harness.simulator.counters.by_line import LineCounters, by_line
 from harness.simulator.counters.totals import totals
 from harness.simulator.ptx.by_line import PtxOfLine
 
-# The most passed cases that a mistake is tried on. The smallest come first, and so many have enough
+# The most passed cases that a mistake is tried on, the smallest first. So many include enough
 # different sizes.
 _PASSED = 40
 # The fewest cases that fail without an argument, and that pass with it. By chance, 6 cases all
 # leave out an argument once in 64 times.
 _ENOUGH_FAILURES = 6
-# The most lines that are named.
+# The most lines that a diagnosis names.
 _MOST_LINES = 6
 
 
@@ -104,6 +104,7 @@ def _ptx_that_tells(
 
 
 def _verdict(cases: Sequence[CaseReport]) -> Verdict:
+    """Return the verdict on a submission; it `agrees` if it passed by an estimated bound."""
     verdict = overall(cases)
     is_estimated = any(case.estimated for case in cases)
     return "agrees" if verdict == "passed" and is_estimated else verdict
@@ -171,6 +172,7 @@ def _written_nans(wrong: WrongOutput) -> Tensor:
 def _known_mistake(
     failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome], problem: Problem
 ) -> Diagnosis | None:
+    """Return the diagnosis by a mistake that gives every wrong output, or None."""
     if not failed:
         return None
     family = families.named(failed[0].case.family)
@@ -205,6 +207,7 @@ def _right_ones(
 
 
 def _diagnosis(failed: Sequence[CaseOutcome], known: Diagnosis | None) -> str:
+    """Return the diagnosis in words; without a known mistake, by the shapes of outputs."""
     if known:
         return f"{known.name}: {known.advice}"
     if not failed:
@@ -215,6 +218,7 @@ def _diagnosis(failed: Sequence[CaseOutcome], known: Diagnosis | None) -> str:
 
 
 def _wrong_runs(family: Family, failed: Sequence[CaseOutcome]) -> Iterator[WrongRun]:
+    """Yield the wrong outputs whose right computation the family knows."""
     for outcome in failed:
         wrong = outcome.wrong
         if wrong:
@@ -236,6 +240,7 @@ def _precision(cases: Sequence[CaseReport]) -> Precision | None:
 
 
 def _message(report: Report) -> str:
+    """Return the message of the case that the report shows, or "" for a right submission."""
     if report.is_right:
         return ""
     if report.smallest_failure:
@@ -248,6 +253,7 @@ def _message(report: Report) -> str:
 
 
 def _notes(outcomes: Sequence[CaseOutcome]) -> list[str]:
+    """Return notes about cases that did not run, and about initialisation that differs."""
     left_out = [o.report for o in outcomes if o.report.verdict == "not run"]
     told = []
     # After a worker's failure, the cases that it no longer ran have no reason of their own.

@@ -20,8 +20,7 @@ from harness.judging.resemblance import factor_of, where_wrong, which_part
 from harness.problems.bounds import gamma
 from harness.problems.mistakes import Computation, Mistake
 
-# So many pairs of mistakes are tried with a third one. They are ranked by their share of so many
-# outputs.
+# So many pairs of mistakes are tried with a third one: those that explain most of so many outputs.
 _PROMISING = 16
 _PROBES = 2
 # A share of the largest sum that is more than the error of TF32.
@@ -137,6 +136,7 @@ def _single(_: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator
 
 
 def _pairs(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator[Made]:
+    """Yield all pairs of mistakes, if the runs have enough numbers for two."""
     if _tells_enough(runs, 2):
         yield from itertools.combinations(mistakes, 2)
 
@@ -185,7 +185,8 @@ def _tolerance(made: Made, right: Computation) -> Tensor:
     grown = (1.0 + tf32.roundoff) ** tf32.roundings
     rounding = gamma(torch.tensor(right.terms), tf32.accumulation)
     bound = (grown - 1.0 + rounding * grown) * output_of(made, right.absolute()) + tf32.smallest
-    # The bound is NaN where a mistake reads out of bounds.
+    # The bound is NaN where a mistake reads out of bounds. A bound of 0 is enough there, because
+    # `_off` is 0 if both sides are NaN.
     return bound.nan_to_num()
 
 
@@ -215,6 +216,7 @@ def _explained(made: Made, run: WrongRun) -> float:
 
 
 def _reproduces(made: Made, run: WrongRun) -> bool:
+    """Return whether mistakes give a run's output, within the tf32 class's bound."""
     # The tolerance takes as long to compute as the output. A coarse limit refutes most mistakes
     # without it.
     far = _FAR * run.right.scale

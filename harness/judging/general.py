@@ -189,6 +189,7 @@ def _wrong(seen: Seen) -> Tensor:
 
 
 def _explains(each: _Guess, seen: Seen, compute: Compute) -> bool:
+    """Return whether a mistake gives a wrong output, within the tolerance of `compute`."""
     try:
         made = each.make(seen, compute)
     except Exception:  # the reference does not accept these values, so no kernel computed them
@@ -238,6 +239,7 @@ def _called_otherwise(change: Change) -> _Guess:
 
 
 def _of_weights(first: Seen) -> Iterator[_Guess]:
+    """Yield mistakes in each weight: left out, turned round, or without a part."""
     for name, weight in first.wrong.values.weights.items():
         yield _Guess(
             "weight left out",
@@ -297,6 +299,7 @@ def _copied(seen: Seen, place: int) -> Made:
 
 
 def _of_output(first: Seen) -> Iterator[_Guess]:
+    """Yield mistakes in the output: transposed, cut off at 0, shifted, reversed, or one for all."""
     dims = first.actual.dim()
     if dims > 1:
         yield _Guess(
@@ -370,6 +373,7 @@ def _of_chunks(first: Seen) -> Iterator[_Guess]:
 
 
 def _in_chunks(seen: Seen, compute: Compute, dim: int, tile: int) -> Made | None:
+    """Compute chunks of the inputs by themselves and join the outputs; None for a single chunk."""
     if seen.actual.shape[dim] <= tile:
         return None
     size, weights = seen.actual.shape[dim], seen.wrong.values.weights
@@ -445,6 +449,7 @@ def _without(
 
 
 def _of_operands(names: Sequence[str]) -> Iterator[_Guess]:
+    """Yield mistakes in whole operands: transposed, left out, or exchanged."""
     for place, name in enumerate(names):
         yield _Guess(
             "operand transposed",

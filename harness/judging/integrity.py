@@ -30,11 +30,12 @@ CHECK: Final[Check] = "own work"
 # is.
 _MOST_SHARE = 0.25
 _MOST_PASSES = 4
-# Kernels do at least this many operations for each product. Algorithms that save products need a
-# few times fewer, but not less than that.
+# The fewest floating-point operations of kernels for each product. Algorithms that save products
+# save a small factor and not more.
 _LEAST_OPERATIONS = 0.25
 # Largest share of an output's bytes that may come from the host: four bits of each number, with
-# which no precision class holds. The smallest limit leaves room for tables and sizes.
+# which no precision class holds. Tables and sizes of a call may come in any case, up to the second
+# constant.
 _MOST_OF_OUTPUT = 1 / 8
 _LEAST_HOST_BYTES = 4096
 # Largest share of the inputs' bytes that may go to the host: eight bits of each number.
@@ -154,6 +155,7 @@ def _computes(work: Work) -> bool:
 
 
 def _of_library(library: Sequence[Work], need: Need, source: str) -> Iterator[str]:
+    """Yield a message for each operator of a library that ran."""
     for work in library:
         name = called_as(work.name, source)
         if not work.multiplied:
@@ -163,6 +165,7 @@ def _of_library(library: Sequence[Work], need: Need, source: str) -> Iterator[st
 
 
 def _of_operators(everything: Iterable[Work], products: int, need: Need | None) -> Iterator[str]:
+    """Yield a message if other operators of torch formed too many of the products."""
     if need is None:
         return
     if products > max(_MOST_SHARE * need.products, _MOST_PASSES * need.numbers):
@@ -228,6 +231,7 @@ def of_operands_on_host(during: Iterable[Work], inputs: int, weights: int) -> It
 
 
 def _of_writers(writers: Tensor, need: Need) -> Iterator[str]:
+    """Yield a message if an element with terms was not made by the submission's kernels."""
     if writers.shape[-1:] != need.has_terms.shape:
         return
     by_kernels = (writers == KERNEL)[..., need.has_terms.to(writers.device)]

@@ -103,6 +103,7 @@ _WORDS = {"nearest": "to nearest", "zero": "towards zero"}
 
 
 def _rounding(factor: Factor, error: Tensor) -> Rounding | None:
+    """Return the rounding of an operand that the errors show, or None."""
     # T of n numbers is at most the root of n (Cauchy-Schwarz), so fewer numbers cannot reach it.
     if factor.values.numel() < _DEVIATIONS**2:
         return None

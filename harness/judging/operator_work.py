@@ -45,8 +45,8 @@ _NOBODYS = frozenset(_MAKING_ROOM.split())
 _LEAST_OF_OUTPUT = 1 / 16
 # Operators of one name count from this share of the reference's only operator.
 _LEAST_OF_NAME = 1 / 4
-# Each block may leave a partial result for torch to join. That is as many as blocks that keep a GPU
-# busy, however little there is to do.
+# The most partial results of blocks that torch may join. So many blocks keep a GPU busy, however
+# little there is to do.
 _MOST_PARTIAL_RESULTS = 4096
 # Operators of other names replace one of the reference if they make so many times its numbers.
 _OTHERS_FOR_ONE = 2
@@ -231,6 +231,7 @@ def _with_others(
 
 
 def _of_left(left: Sequence[float], essential: Sequence[Operation], source: str) -> Iterator[str]:
+    """Yield a message if all of the reference's operators are left to torch."""
     most = _MOST_OF_ONE if len(essential) == 1 else _MOST_SHARE
     if not left or min(left) < most:
         return
@@ -286,6 +287,7 @@ def _of_others(
 
 
 def _of_writers(writers: Tensor, during: Sequence[Work]) -> Iterator[str]:
+    """Yield a message if the submission's kernels made no element of the output."""
     read = sum(work.elements for work in during if work.name == TO_HOST)
     is_number = writers.numel() <= _MOST_NUMBERS_BY_HOST and 0 < read <= _MOST_BYTES_BY_HOST
     if not is_number and not bool((writers == KERNEL).any()):

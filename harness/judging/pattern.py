@@ -141,6 +141,7 @@ def _where_true(values: Mapping[str, object]) -> frozenset[str]:
 
 
 def _of_number(shown: str, values: Mapping[str, object]) -> Iterator[_Property]:
+    """Yield the properties of a number: above, below or equal to each of its values."""
     distinct = sorted({v for v in values.values() if isinstance(v, int)})
     for low in distinct[:-1]:
         holds = frozenset(c for c, v in values.items() if isinstance(v, int) and v > low)

@@ -108,6 +108,7 @@ def _has_more_rows_than_blocks(case: Case) -> bool:
 
 
 def _says_that_it_is_too_large(message: str, case: Case) -> bool:
+    """Return whether a launch that the submission saw refused counts as declining a large case."""
     is_asked = NOBODY_ASKED not in message and case.label not in OWN
     is_large = any(math.prod(shape) > MOST_BLOCKS for shape in case.input_shapes)
     return is_asked and _may_refuse(case) and (is_large or _has_more_rows_than_blocks(case))
