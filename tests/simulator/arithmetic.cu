@@ -1,4 +1,4 @@
-// Wide integers, packed numbers, double precision functions, and ways to load and store.
+// Wide integers, packed numbers, functions, and ways to load and store, for test_arithmetic.py.
 #include <cstdint>
 
 typedef unsigned __int128 u128;

@@ -1,4 +1,4 @@
-// Kernels of the tests of asynchronous copies and mbarriers.
+// Asynchronous copies and mbarriers, for test_async.py.
 #include <cuda_pipeline.h>
 #include <cstdint>
 
@@ -6,7 +6,7 @@ __device__ uint32_t shared_address(const void *p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// Threads copy 16 bytes each in two groups; `left` groups may be under way when they are read.
+// Each thread copies 16 bytes in each of two groups. The last `left` groups are not waited for.
 __global__ void two_groups(float4 *out, const float4 *in, int left) {
   __shared__ float4 tile[64];
   __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 16);
@@ -19,7 +19,7 @@ __global__ void two_groups(float4 *out, const float4 *in, int left) {
   out[32 + threadIdx.x] = tile[32 + threadIdx.x];  // second group
 }
 
-// 4 and 8 bytes with zeros behind what is read, and a predicate that ignores the source.
+// Copies of 4 bytes whose src-size is smaller, and of 8 bytes with a predicate ignoring the source.
 __global__ void partial(uint32_t *out, const uint32_t *in, int bytes) {
   __shared__ uint32_t tile[96];
   uint32_t to = shared_address(tile + threadIdx.x), pair = shared_address(tile + 32 + threadIdx.x * 2);
@@ -50,7 +50,7 @@ __device__ void expect(uint64_t *b, int bytes) {
                :: "r"(shared_address(b)), "r"(bytes) : "memory");
 }
 
-// Warp 0 makes numbers, warp 1 takes them: a ring of two slots with full and empty barriers.
+// Warp 0 produces numbers and warp 1 consumes them, in a ring of two slots with two barriers each.
 // `forget` leaves out the arrival of one consumer.
 __global__ void ring(int *out, int rounds, int forget) {
   __shared__ uint64_t full[2], empty[2];
@@ -76,7 +76,7 @@ __global__ void ring(int *out, int rounds, int forget) {
   }
 }
 
-// States instead of parities, arrive_drop, test_wait and pending_count.
+// States instead of parities, with arrive_drop and test_wait.
 __global__ void states(int *out) {
   __shared__ uint64_t b;
   if (threadIdx.x == 0) init(&b, 33);
@@ -109,7 +109,7 @@ __global__ void pending_counts(int *out) {
   }
 }
 
-// cp.async counted by an mbarrier.
+// A cp.async that an mbarrier counts; without `waits`, the tile is read too early.
 __global__ void counted(float4 *out, const float4 *in, int waits) {
   __shared__ uint64_t b;
   __shared__ float4 tile[32];
@@ -121,7 +121,7 @@ __global__ void counted(float4 *out, const float4 *in, int waits) {
   out[threadIdx.x] = tile[31 - threadIdx.x];
 }
 
-// In through a bulk copy, out through another.
+// One bulk copy loads the tile, another stores it.
 __global__ void bulk(float *out, const float *in, int bytes) {
   __shared__ alignas(128) float tile[256];
   __shared__ uint64_t b;
@@ -148,7 +148,7 @@ __global__ void bulk(float *out, const float *in, int bytes) {
 
 struct alignas(64) Map { char opaque[128]; };
 
-// A box of a matrix in and out through tensor maps; raw is what lies in shared memory.
+// Copies a box of a matrix through tensor maps; `raw` receives the bytes in shared memory.
 __global__ void box(const __grid_constant__ Map from, const __grid_constant__ Map to,
                     uint32_t *raw, int bytes, int x, int y, int waits) {
   __shared__ alignas(1024) uint32_t tile[1024];
@@ -165,7 +165,7 @@ __global__ void box(const __grid_constant__ Map from, const __grid_constant__ Ma
   __syncthreads();
   if (waits) wait(&b, 0);
   for (int i = threadIdx.x; i < bytes / 4; i += blockDim.x) raw[i] = tile[i];
-  // To store a box that starts below zero is an illegal instruction on a GPU.
+  // On a GPU, a store of a box that starts below zero is an illegal instruction.
   if (threadIdx.x == 0 && (waits == 2 || (x >= 0 && y >= 0))) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
                  :: "l"(&to), "r"(x), "r"(y), "r"(shared_address(tile)) : "memory");

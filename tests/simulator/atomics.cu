@@ -1,4 +1,4 @@
-// Atomic operations, locks, and threads that wait for each other.
+// Atomic operations, locks, and threads that wait for each other, for test_atomics.py.
 #include <cooperative_groups.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -97,7 +97,7 @@ __global__ void lock_and_add(int* y, int* lock) {
 }
 
 __global__ void spin_lock(int* y, int* lock) {
-  // A lock that spins in a loop of its own, as pre-Volta code must not.
+  // Lock and unlock are not in one loop. Before Volta, this deadlocks within a warp.
   while (atomicCAS(lock, 0, 1) != 0);
   volatile int* v = y;
   *v = *v + 1;
@@ -106,7 +106,7 @@ __global__ void spin_lock(int* y, int* lock) {
 }
 
 __global__ void chain(volatile int* y) {
-  // Each thread waits for the next one; the last starts.
+  // Each thread waits for the next one; the last thread does not wait.
   int t = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
   if (t + 1 < n)
     while (y[t + 1] == 0);
@@ -169,7 +169,7 @@ __global__ void work_queue(int* counter, int* y, int n) {
 }
 
 __global__ void stride_for_sum(float* y, int n) {
-  // "= step" for "+= step": every round stores what the last one stored.
+  // "= step" is a mistake for "+= step": every round stores what the previous one stored.
   int step = gridDim.x * blockDim.x;
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i = step) y[i] = 0.5f * i;
 }

@@ -32,7 +32,7 @@ extern "C" __global__ void early_return(int* y, int limit) {
   y[threadIdx.x] = room[63 - threadIdx.x];
 }
 
-// ---- Barriers that threads go past, and barriers before which they return
+// ---- Barriers that some threads skip, and barriers before which some threads return
 
 extern "C" __global__ void skipped_once(int* y, int limit) {
   if (threadIdx.x < limit) __syncthreads();  // skipped_once

@@ -25,7 +25,7 @@ from tests.simulator.support import Device
 
 @pytest.fixture(scope="session")
 def library() -> ctypes.CDLL:
-    """What a `Machine` needs, compiled anew where its sources have changed."""
+    """Return the C library of a `Machine`, compiled again if its sources have changed."""
     return ctypes.CDLL(str(build_machine_library(Cache(default_root()))))
 
 
@@ -35,7 +35,7 @@ def memory(library: ctypes.CDLL) -> Memory:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On a GPU, leave out what a GPU cannot do."""
+    """Skip the tests marked `simulator_only` when results are recorded on a GPU."""
     if "HARNESS_RECORD_GPU" in os.environ:
         reason = "about what only the simulator says or refuses"
         for item in items:
@@ -50,7 +50,7 @@ CALL = pytest.StashKey[pytest.TestReport]()
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let fixtures know how their test went."""
+    """Store the report of the test's call, which fixtures read at teardown."""
     report = yield
     if report.when == "call":
         item.stash[CALL] = report
@@ -59,7 +59,10 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def recording() -> Iterator[Recording | None]:
-    """The GPU that results are recorded of, where that was asked for; else None."""
+    """Yield the GPU whose results are recorded, or None if none are recorded.
+
+    `HARNESS_RECORD_GPU` names the folder of the recording.
+    """
     target = os.environ.get("HARNESS_RECORD_GPU")
     if target is None:
         yield None
@@ -71,7 +74,11 @@ def recording() -> Iterator[Recording | None]:
 def device(
     request: pytest.FixtureRequest, memory: Memory, recording: Recording | None
 ) -> Iterator[Device]:
-    """The simulated device, whose results are to be the recorded GPU's; or that GPU itself."""
+    """Yield the simulated device, or the GPU whose results are recorded.
+
+    Results of the simulated device must equal those that were recorded on a GPU. They are compared
+    only after the test passed, so that its own failure is the only one reported.
+    """
     name = request.node.nodeid
     if recording is None:
         simulated = Device(Machine(memory))
@@ -86,7 +93,8 @@ def device(
     real = Device(cast(Machine, GpuMachine(recording.driver)))
     yield real
     if not _has_passed(request):
-        # An illegal access leaves a context that fails for ever, and some errors a process.
+        # After an illegal access every later call in the context fails. After some errors every
+        # later call in the process fails; then this process ends, and pytest-xdist starts another.
         try:
             recording.driver.reset()
         except GpuError:
@@ -101,15 +109,15 @@ def _has_passed(request: pytest.FixtureRequest) -> bool:
 
 
 class Compile(Protocol):
-    """Compiles a .cu file to PTX."""
+    """The type of a function that compiles a .cu file to PTX."""
 
     def __call__(self, source: Path, *options: str, architecture: str = "90") -> str:
-        """The PTX, for a compute capability and with line information."""
+        """Return the PTX for a compute capability, with line information."""
 
 
 @pytest.fixture(scope="session")
 def compile_ptx() -> Compile:
-    """The compiler; a file is compiled once for each compute capability, and kept."""
+    """Return the compiler; it caches the PTX of each file, options and compute capability."""
     toolchain, cache = find_toolchain(), Cache(default_root())
     compiler = toolchain.cuda
 
@@ -123,7 +131,8 @@ def compile_ptx() -> Compile:
             subprocess.run([compiler.nvcc, *flags, source, "-o", target], check=True)
             return Product(target)
 
-        # The path is in the PTX, for its lines; what the files include is CUDA's alone.
+        # The PTX contains the path of its source, so the path is part of the key. Included files
+        # are not: all of them belong to CUDA, whose version is in the key.
         key = digest((compiler.version, *flags, str(source), source.read_text()))
         return cache.get_or_build(key, compile_to).library.read_text()
 
@@ -132,5 +141,5 @@ def compile_ptx() -> Compile:
 
 @pytest.fixture(scope="session")
 def kernels(compile_ptx: Compile) -> str:
-    """PTX of kernels.cu, which has all the CUDA kernels of these tests."""
+    """Return the PTX of kernels.cu."""
     return compile_ptx(Path(__file__).with_name("kernels.cu"))

@@ -1,4 +1,7 @@
-"""A simulated `cuda` device for a test's own process: another process of it has the memory."""
+"""A simulated `cuda` device for a test's own process.
+
+The device's memory is in another process, as it is for a worker.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Seen:
-    """What the device told since it was last asked."""
+    """The device's observations since the last query."""
 
     findings: tuple[Finding, ...]
     work: tuple[Mapping[str, Any], ...]
@@ -38,13 +41,13 @@ class Seen:
 
 
 def no_usage(code: DeviceCode) -> Mapping[str, Any]:
-    """ptxas, where there is none."""
+    """Return no resource usage, for tests without ptxas."""
     del code
     return {}
 
 
 class Connected:
-    """The device of this process, and what the trusted side would ask of it."""
+    """A device process, and both of its clients: this process and the trusted side."""
 
     def __init__(
         self, libraries: Libraries, usage: Callable[[DeviceCode], Mapping[str, Any]] = no_usage
@@ -63,18 +66,18 @@ class Connected:
         theirs.close()
         calls.close()
         self._trusted = DeviceClient(Channel(ours), worker, lambda: None)
-        # A worker begins with that.
+        # A worker does this first as well.
         ctypes.CDLL(str(libraries.runtime), mode=ctypes.RTLD_GLOBAL)
         self.client = ClientDevice(libraries, worker.fileno(), DEVICE)
         self.recover = self.client.recover
 
     def ask(self, do: str, *tensors: Tensor, **header: object) -> Message:
-        """As the trusted side does."""
+        """Send a request to the device process as the trusted side does; return the answer."""
         deadline = time.monotonic() + _SECONDS
         return self._trusted.ask(do, deadline, lambda asked: (asked, ()), tensors, **header)
 
     def observe(self) -> Seen:
-        """What happened on the device since the last call."""
+        """Return what happened on the device since the last call."""
         told = self.ask("end", parameters={}).header
         spent = told["spent"]
         self.ask("begin")
@@ -82,9 +85,9 @@ class Connected:
         return Seen(tuple(found), tuple(told["work"]["during"]), told.get("failure"), spent)
 
     def writers(self, tensor: Tensor) -> Tensor:
-        """Who wrote each element of a tensor on the device."""
+        """Return the writer of each element of a tensor on the device."""
         return self.ask("read", places=[place_of(tensor)]).tensors[1]
 
     def leaks(self) -> list[int]:
-        """Bytes that were allocated with cudaMalloc, and not freed."""
+        """Return the sizes in bytes of cudaMalloc allocations that were not freed."""
         return list(self.ask("leaks").header["leaks"])

@@ -1,10 +1,10 @@
-// Kernels whose blocks do, or do not, care in which order they run. All have blocks of 256 threads.
+// Kernels whose results do, or do not, depend on the order of their blocks of 256 threads.
 #include <cstdint>
 #include <cstdio>
 
 #define INDEX (blockIdx.x * 256 + threadIdx.x)
 
-// Blocks that have nothing to do with one another.
+// ---- Independent blocks
 
 __global__ void scaled(const float* x, float* y) { y[INDEX] = 2 * x[INDEX] + 1; }
 
@@ -20,7 +20,7 @@ __global__ void block_sums(const float* x, float* y) {
   if (!threadIdx.x) y[blockIdx.x] = part[0];
 }
 
-// Threads of many kinds: strides, divergence and conflicts differ from block to block.
+// Strides, divergence and bank conflicts differ from block to block.
 __global__ void uneven(const float* x, float* y) {
   __shared__ float rows[256 * 4];
   int step = 1 + blockIdx.x % 4;
@@ -31,7 +31,7 @@ __global__ void uneven(const float* x, float* y) {
   y[INDEX] = sum;
 }
 
-// What a block takes from x at `from` and leaves in y, through its shared memory and two bulk copies.
+// Copies a block's part from `from` to y through shared memory, by two bulk copies, and adds 1.
 __device__ void through_shared(const float* from, float* y) {
   __shared__ alignas(128) float tile[256];
   __shared__ uint64_t full;
@@ -61,7 +61,7 @@ __device__ void through_shared(const float* from, float* y) {
 
 __global__ void bulk(const float* x, float* y) { through_shared(x + INDEX, y); }
 
-// Blocks that do.
+// ---- Blocks that depend on other blocks
 
 __global__ void bulk_mirrored(const float*, float* y) {
   through_shared(y + gridDim.x * 256 - 256 - blockIdx.x * 256, y);
@@ -71,10 +71,10 @@ __global__ void shifted(const float*, float* y) {
   y[INDEX] = y[(INDEX + 256) % (gridDim.x * 256)] + 1;
 }
 
-// Blocks far apart, which hardly one process runs all of.
+// The two blocks are far apart, so that different processes run them.
 __global__ void mirrored(const float*, float* y) { y[INDEX] = y[gridDim.x * 256 - 1 - INDEX] + 1; }
 
-// The same, and not a race.
+// Volatile accesses make this the same computation without a race.
 __global__ void mirrored_volatile(const float*, float* y) {
   volatile float* values = y;
   values[INDEX] = values[gridDim.x * 256 - 1 - INDEX] + 1;
@@ -95,7 +95,7 @@ __global__ void relayed(const float*, float* y) {
   if (!threadIdx.x) flag[blockIdx.x] = flag[blockIdx.x ? blockIdx.x - 1 : 0] + 1;
 }
 
-// Things that are told in the order of blocks.
+// ---- Findings, output and clocks, which are reported in the order of blocks
 
 __global__ void past_the_end(const float* x, float* y) {
   y[INDEX] = x[INDEX + (blockIdx.x == gridDim.x - 2 || blockIdx.x == 3)];
@@ -116,7 +116,7 @@ __global__ void trapped(const float*, float* y) {
   if (blockIdx.x == gridDim.x / 2) __trap();
 }
 
-// Stores that cannot be seen from the arguments: through a pointer put together from two numbers.
+// Stores through a pointer assembled from two numbers, so that no argument points to them.
 __global__ void smuggled(const float*, const uint32_t* halves) {
   float* y = (float*)((uint64_t)halves[1] << 32 | halves[0]);
   y[INDEX] = y[(INDEX + 256) % (gridDim.x * 256)] + 1;

@@ -1,4 +1,4 @@
-// Access patterns whose counts are known by hand, for test_counters.py.
+// Access patterns whose counts follow from the code, for test_counters.py.
 #include <cuda_fp16.h>
 #include <mma.h>
 

@@ -1,4 +1,4 @@
-// CUDA's own headers, as submissions include them: a function for each, all on x = 0, 1, 2, ... 255.
+// CUDA's own headers, as submissions include them. Each has a function of x = 0, 1, 2, ... 255.
 #include <ATen/cuda/CUDAContext.h>
 #include <torch/extension.h>
 
@@ -168,7 +168,7 @@ Tensor marked(Tensor x) {
   return y;
 }
 
-// Handles and descriptions are had for nothing; what computes is told by its name.
+// Creating handles and descriptors is not reported. A function that computes is reported by name.
 int64_t prepared() {
   cublasHandle_t blas;
   cublasLtHandle_t light;
@@ -192,8 +192,8 @@ void call_blas(Tensor x) {
   double* p = reinterpret_cast<double*>(x.data_ptr<float>());
   cublasDgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, 8, 8, 8, &one, p, 8, p, 8, &zero, p, 8);
 }
-// Rows of 16: [A B, A B' + 2 C, A' B, (A' v, A v)], where A and B are the first 2 x 3 and 3 x 2
-// numbers, stored by columns, C four ones, v what comes first.
+// Rows of 16: [A B, A B' + 2 C, A' B, (A' v, A v)]. A and B are the first 2 x 3 and 3 x 2 numbers,
+// stored by columns. C is four ones, and v the first numbers.
 Tensor products(Tensor x) {
   cublasHandle_t handle = at::cuda::getCurrentCUDABlasHandle();
   auto out = torch::ones({4, 16}, x.options());

@@ -1,6 +1,6 @@
-// Kernels with one mistake each, and some without, for the simulator and for compute-sanitizer.
-// All take n initialised floats, n floats that nothing wrote, and n. A line that is wrong ends in a
-// comment that names the tool which is to find it. The host program at the end runs one of them.
+// Kernels with one mistake or none, for the simulator and compute-sanitizer. The arguments are n
+// initialised floats, n floats that nothing wrote, and n. A wrong line ends in a comment with the
+// name of the tool that must find it. The host program at the end runs one kernel.
 #include <cstdio>
 #include <cstring>
 
@@ -120,8 +120,8 @@ KERNEL(clean_reversal) {
   out[threadIdx.x] = tile[127 - threadIdx.x];
 }
 
-// From here on a mistake and its correction are mostly one function; the comment on a line that is
-// wrong names the kernels that it is wrong in. What compute-sanitizer does not look at is marked.
+// From here on, one function mostly has a mistake and its correction. The comment on a wrong line
+// names the kernels that have the mistake. What compute-sanitizer does not check is marked.
 #include <cuda_fp16.h>
 #include <mma.h>
 
@@ -161,7 +161,7 @@ KERNEL(barrier_in_an_uneven_loop) {  // simulator only: the others have ended wh
   out[threadIdx.x] = tile[threadIdx.x];
 }
 
-// Of threads that have returned a barrier asks nothing.
+// A barrier does not wait for threads that have returned.
 KERNEL(clean_early_return) {
   __shared__ float tile[128];
   tile[threadIdx.x] = in[threadIdx.x];
@@ -189,7 +189,7 @@ KERNEL(clean_return_after_a_store) {
   out[threadIdx.x] = tile[99 - threadIdx.x];
 }
 
-// nvcc makes one store of the two, so that the threads that are to return go past the barrier to it.
+// nvcc merges the two stores into one, so the threads that return skip the barrier to reach it.
 KERNEL(return_after_the_same_store) {
   __shared__ float tile[128];
   if (threadIdx.x >= 100) {
@@ -207,7 +207,7 @@ __device__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
-// Each warp takes the eight rows of 16 bytes that another one has written.
+// Each warp loads the eight rows of 16 bytes that another warp wrote.
 template <bool waits>
 __device__ void load_matrix(const float* in, float* out) {
   __shared__ alignas(16) float tile[128];
@@ -236,7 +236,7 @@ __device__ void store_matrix(const float* in, float* out) {
 KERNEL(stmatrix_without_barrier) { store_matrix<false>(in, out); }  // simulator only: stmatrix
 KERNEL(clean_stmatrix) { store_matrix<true>(in, out); }
 
-// Every warp writes the same sums, and all read what the first warp alone was to write.
+// Every warp writes the same sums, although only the first warp should, and all warps read them.
 template <bool alone>
 __device__ void multiply_by_wmma(const float* in, float* out) {
   using namespace nvcuda::wmma;
@@ -258,7 +258,7 @@ struct Factors {
 };
 
 __device__ unsigned long long descriptor(const __half* matrix) {
-  // Chunks of 16 bytes: the next along k is 128 bytes on, the next eight lines are 256.
+  // Chunks of 16 bytes: the next chunk along k is 128 bytes later, the next eight lines 256 bytes.
   return shared_address(matrix) >> 4 | 128ull >> 4 << 16 | 256ull >> 4 << 32;
 }
 
@@ -334,7 +334,7 @@ __device__ void copy_in_turns(const float* in, float* out) {
 KERNEL(async_refill_without_barrier) { copy_in_turns<false>(in, out); }
 KERNEL(clean_async_refill) { copy_in_turns<true>(in, out); }
 
-// Two buffers: while one is read, the other is filled.
+// Two buffers: one is filled while the other is read.
 template <int left>
 __device__ void copy_ahead(const float* in, float* out) {
   __shared__ float tile[2][128];
@@ -409,7 +409,7 @@ KERNEL(bulk_copy_awaited_by_one_warp) { bulk_copy<FIRST_WARP>(in, out); }
 KERNEL(clean_bulk_copy) { bulk_copy<ALL>(in, out); }
 KERNEL(clean_bulk_copy_awaited_by_one_warp) { bulk_copy<FIRST_WARP_AND_BARRIER>(in, out); }
 
-// Thread 0 fills the tile twice; the second time the readers must have told that they are done.
+// Thread 0 fills the tile twice. Before the second time, the readers must have arrived.
 template <bool asks>
 __device__ void bulk_refill(const float* in, float* out) {
   __shared__ alignas(128) float tile[128];
@@ -439,7 +439,7 @@ __device__ void bulk_refill(const float* in, float* out) {
 KERNEL(bulk_refill_without_empty) { bulk_refill<false>(in, out); }
 KERNEL(clean_bulk_refill) { bulk_refill<true>(in, out); }
 
-// Warp 0 writes two slots in turn, warp 1 reads them.
+// Warp 0 writes two slots alternately, and warp 1 reads them.
 template <bool asks>
 __device__ void ring(const float* in, float* out) {
   __shared__ Barrier full[4], empty[4];

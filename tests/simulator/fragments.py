@@ -1,7 +1,7 @@
-"""Matrices in the registers of warps, element by element as the PTX ISA writes it down.
+"""Matrices in the registers of warps, element by element as the PTX ISA defines them.
 
-Only for the tests: written from the formulas of the chapter "Matrix fragments for mma", not from
-the simulator's code.
+The formulas come from the chapter "Matrix fragments for mma", not from the simulator's code. The
+tests compare two independent readings of the same text.
 """
 
 import numpy as np
@@ -19,11 +19,11 @@ _E4M3 = {
     for m in range(8)
     if (e, m) != (15, 7)
 }
-"""Bits of every finite number of e4m3."""
+"""The bits of every finite number of e4m3."""
 
 
 def encode(values: Array, kind: str) -> Array:
-    """The bits of numbers in a format that holds them exactly."""
+    """Return the bits of numbers in a format that holds them exactly."""
     if kind == "f16":
         return values.astype(np.float16).view(np.uint16).astype(np.uint32)
     if kind == "bf16":
@@ -38,7 +38,7 @@ def encode(values: Array, kind: str) -> Array:
 
 
 def _a_place(kind: str, k: int, lane: int, i: int) -> tuple[int, int]:
-    """Row and column of element a_i of a thread."""
+    """Return row and column of a thread's element a_i."""
     group, thread = lane >> 2, lane % 4
     if kind in ("f16", "bf16"):
         row = group if i < 2 or 4 <= i < 6 else group + 8
@@ -52,7 +52,7 @@ def _a_place(kind: str, k: int, lane: int, i: int) -> tuple[int, int]:
 
 
 def _b_place(kind: str, lane: int, i: int) -> tuple[int, int]:
-    """Row and column of element b_i of a thread."""
+    """Return row and column of a thread's element b_i."""
     group, thread = lane >> 2, lane % 4
     if kind in ("f16", "bf16"):
         return thread * 2 + (i & 1) + (8 if i >= 2 else 0), group
@@ -62,7 +62,7 @@ def _b_place(kind: str, lane: int, i: int) -> tuple[int, int]:
 
 
 def _pack(elements: Array, kind: str) -> Array:
-    """(element, thread) bits -> (register, thread), the first element lowest."""
+    """Pack bits (element, thread) into registers (register, thread), the first element lowest."""
     each = 32 // _BITS[kind]
     parts = elements.reshape(-1, each, elements.shape[1])
     registers = np.zeros(parts[:, 0].shape, np.uint32)
@@ -72,6 +72,7 @@ def _pack(elements: Array, kind: str) -> Array:
 
 
 def _spread(matrices: Array, kind: str, places: list[list[tuple[int, int]]]) -> Array:
+    """Return the registers of all warps, given each lane's list of element places."""
     coded = encode(matrices, kind)
     warps = [
         np.array([[matrix[places[lane][i]] for lane in range(32)] for i in range(len(places[0]))])
@@ -81,30 +82,31 @@ def _spread(matrices: Array, kind: str, places: list[list[tuple[int, int]]]) -> 
 
 
 def a_registers(matrices: Array, kind: str) -> Array:
-    """Registers (register, thread) for matrices A (warp, 16, k)."""
+    """Return the registers (register, thread) of matrices A (warp, 16, k)."""
     k = matrices.shape[2]
     places = [[_a_place(kind, k, lane, i) for i in range(16 * k // 32)] for lane in range(32)]
     return _spread(matrices, kind, places)
 
 
 def b_registers(matrices: Array, kind: str) -> Array:
-    """Registers for matrices B (warp, k, 8)."""
+    """Return the registers (register, thread) of matrices B (warp, k, 8)."""
     k = matrices.shape[1]
     places = [[_b_place(kind, lane, i) for i in range(8 * k // 32)] for lane in range(32)]
     return _spread(matrices, kind, places)
 
 
 def _c_place(lane: int, i: int) -> tuple[int, int]:
+    """Return row and column of a thread's accumulator element c_i."""
     return (lane >> 2) + (0 if i < 2 else 8), (lane % 4) * 2 + (i & 1)
 
 
 def accumulator_registers(matrices: Array, kind: str) -> Array:
-    """Registers for accumulators (warp, 16, 8)."""
+    """Return the registers (register, thread) of accumulators (warp, 16, 8)."""
     return _spread(matrices, kind, [[_c_place(lane, i) for i in range(4)] for lane in range(32)])
 
 
 def accumulators_of(registers: Array, kind: str, m: int) -> Array:
-    """The matrices (warp, m, 8) that registers hold."""
+    """Return the matrices (warp, m, 8) that registers (register, thread) hold."""
     if kind == "f16":
         halves = registers.view(np.float16).reshape(registers.shape[0], -1, 2)
         elements = halves.transpose(0, 2, 1).reshape(-1, registers.shape[1])

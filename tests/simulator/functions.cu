@@ -1,4 +1,4 @@
-// Calls of every kind, printf, assert, and switch tables.
+// Calls of every kind, printf, assert, and branch tables, for test_functions.py.
 #include <cassert>
 #include <cstdio>
 

@@ -1,4 +1,4 @@
-// Two matrix multiplications as submissions write them.
+// Matrix multiplications as submissions write them, for test_gemm.py.
 #include <cstdint>
 
 __device__ __forceinline__ uint32_t shared_address(const void *p) {
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(128)
   gemm_tf32_block<true>(c, a, b, m, n, k);
 }
 
-// The same without the wait: what it reads may not be there yet.
+// The same kernel without the wait: it reads data that may not have arrived.
 __global__ void __launch_bounds__(128)
     gemm_forgets(float *c, const float *a, const float *b, int m, int n, int k) {
   gemm_tf32_block<false>(c, a, b, m, n, k);
@@ -192,9 +192,9 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-// Two warpgroups multiply 64 rows each by the same columns. One thread of a warpgroup tells that all
-// of its warps are done with a slot, and the sums leave through the shared memory of the slots.
-// `early` tells it before the wgmmas that read the slot are done.
+// Two warpgroups multiply 64 rows each by the same columns. One thread of a warpgroup arrives for
+// all its warps when they are done with a slot. The sums leave through the slots' shared memory.
+// With `early`, it arrives before the wgmmas that read the slot are done.
 template <bool early>
 __device__ void gemm_of_two_groups(float *c, const Map *a, const Map *b, int n, int k) {
   using namespace hopper;

@@ -1,6 +1,6 @@
-"""A real GPU behind the machine's interface, so that the simulator's tests can run on it.
+"""A real GPU behind the simulator's interface, so that the simulator's tests can run on it.
 
-The driver compiles the very PTX that the simulator executes.
+The driver compiles the same PTX that the simulator executes.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ _ERROR_TEXT = 4096
 
 
 class GpuError(RuntimeError):
-    """A call of the driver failed; the message names it and CUDA's error."""
+    """A call of the driver failed; the message has its name and CUDA's error."""
 
 
 class GpuMemory:
-    """Allocations of the device."""
+    """Memory of the GPU."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
     def allocate(self, nbytes: int) -> int:
-        """The address of that many bytes; nothing of at least one is ever at 0."""
+        """Allocate at least one byte and return the address, which is never 0."""
         address = ctypes.c_uint64()
         self._driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(nbytes, 1)))
         return address.value
 
     def write(self, address: int, data: bytes) -> None:
-        """Copy to the device."""
+        """Copy bytes to the device."""
         size = ctypes.c_size_t(len(data))
         self._driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data, size)
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """Copy from the device."""
+        """Return bytes copied from the device."""
         target = ctypes.create_string_buffer(nbytes)
         source = ctypes.c_uint64(address)
         self._driver.call("cuMemcpyDtoH_v2", target, source, ctypes.c_size_t(nbytes))
@@ -47,14 +47,20 @@ class GpuMemory:
 
 @dataclass(frozen=True)
 class GpuModule:
-    """A loaded module; `kernels` has its entries' names."""
+    """A module that the driver loaded.
+
+    Attributes:
+        driver: The driver that loaded it.
+        handle: The driver's handle of the module.
+        kernels: Names of the module's entries.
+    """
 
     driver: Driver
     handle: ctypes.c_void_p
     kernels: frozenset[str]
 
     def address_of(self, variable: str) -> int:
-        """Where a variable of the module lies; 0 if there is none of that name."""
+        """Return the address of a variable of the module, or 0 if it has none of that name."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         places = ctypes.byref(address), ctypes.byref(size)
         self.driver.status("cuModuleGetGlobal_v2", *places, self.handle, variable.encode())
@@ -77,7 +83,7 @@ class Driver:
         """Call a function of the driver.
 
         Raises:
-            GpuError: It failed.
+            GpuError: The function returned an error.
         """
         status = self.status(name, *arguments)
         if status:
@@ -86,11 +92,11 @@ class Driver:
             raise GpuError(f"{name}: {(text.value or b'unknown error').decode()}")
 
     def status(self, name: str, *arguments: object) -> int:
-        """Call a function of the driver for what it returns, 0 where it succeeds."""
+        """Call a function of the driver and return its status, which is 0 on success."""
         return int(getattr(self._library, name)(*arguments))
 
     def describe(self) -> dict[str, str]:
-        """The GPU, its driver and the compiler."""
+        """Return the names of the GPU and the versions of its driver and of nvcc."""
         name = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", name, 256, self._device)
         version = ctypes.c_int()
@@ -103,23 +109,27 @@ class Driver:
         }
 
     def reset(self) -> None:
-        """A fresh context, after which nothing of earlier errors is left."""
+        """Replace the context by a new one, which has no errors."""
         self._library.cuCtxDestroy_v2(self._context)
         self.call("cuCtxCreate_v2", ctypes.byref(self._context), 0, self._device)
 
 
 class GpuMachine:
-    """What `harness.simulator.execution.machine.Machine` offers the tests, on a GPU."""
+    """A GPU with those methods of `Machine` that the tests use."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self.memory = GpuMemory(driver)
 
     def load(self, ptx_text: str) -> GpuModule:
-        """Have the driver compile a PTX text."""
+        """Load a PTX text, which the driver compiles.
+
+        Raises:
+            GpuError: The driver could not compile it; the message includes the driver's log.
+        """
         handle = ctypes.c_void_p()
         log = ctypes.create_string_buffer(_ERROR_TEXT)
-        # CU_JIT_ERROR_LOG_BUFFER and its size.
+        # CU_JIT_ERROR_LOG_BUFFER and CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES.
         options = (ctypes.c_int * 2)(5, 6)
         values = (ctypes.c_void_p * 2)(ctypes.addressof(log), _ERROR_TEXT)
         try:
@@ -132,7 +142,7 @@ class GpuMachine:
         return GpuModule(self._driver, handle, frozenset(names))
 
     def encode_tiled(self, *arguments: object) -> int:
-        """Call cuTensorMapEncodeTiled; not 0 where it refuses."""
+        """Call cuTensorMapEncodeTiled and return its status, which is 0 on success."""
         return self._driver.status("cuTensorMapEncodeTiled", *arguments)
 
     def launch(
@@ -149,7 +159,7 @@ class GpuMachine:
         """Run a kernel to its end.
 
         Raises:
-            GpuError: It could not be launched, or did something illegal.
+            GpuError: The launch was refused, or the kernel did something illegal.
         """
         function = ctypes.c_void_p()
         self._driver.call(

@@ -1,4 +1,4 @@
-// What cuda_fp16.h and cuda_bf16.h make of their functions.
+// Functions of cuda_fp16.h and cuda_bf16.h, for test_half.py.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

@@ -1,4 +1,4 @@
-// The CUDA kernels of the simulator's tests, compiled once.
+// Small kernels for test_machine.py.
 #include <cstdint>
 
 template <typename T, typename Index>

@@ -1,4 +1,4 @@
-// Asynchronous copies through libcu++ and cooperative groups.
+// Asynchronous copies through libcu++ and cooperative groups, for test_async.py.
 #include <cooperative_groups.h>
 #include <cooperative_groups/memcpy_async.h>
 #include <cuda/barrier>

@@ -1,4 +1,4 @@
-// Kernels of the tests of ldmatrix, stmatrix, mma.sync and cp.async.
+// ldmatrix, stmatrix and mma.sync, for test_matrix.py.
 #include <cstdint>
 
 __device__ uint32_t shared_address(const void *p) {
@@ -32,13 +32,13 @@ __global__ void load_x2(uint32_t *out, const uint16_t *in) { load<2, false>(out,
 __global__ void load_x4(uint32_t *out, const uint16_t *in) { load<4, false>(out, in); }
 __global__ void load_x4_transposed(uint32_t *out, const uint16_t *in) { load<4, true>(out, in); }
 
-// What ldmatrix reads, stmatrix writes back; `rows` rows of the tile are given to ldmatrix.
+// stmatrix writes back what ldmatrix reads. Only the first `rows` rows of the tile are initialised.
 __global__ void through_stmatrix(uint16_t *out, const uint16_t *in, int rows) {
   __shared__ alignas(16) uint16_t from[256], to[256];
   for (int i = threadIdx.x; i < rows * 8; i += 32) from[i] = in[i];
   __syncwarp();
   uint32_t a, b, c, d;
-  // nvcc 13.5 names the first line of a statement, 13.0 its last.
+  // nvcc 13.5 reports the first line of a statement, nvcc 13.0 its last.
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"  // line of the load
                : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
                : "r"(shared_address(from + threadIdx.x * 8)));  // line of the load
@@ -50,7 +50,7 @@ __global__ void through_stmatrix(uint16_t *out, const uint16_t *in, int rows) {
   for (int i = threadIdx.x; i < 256; i += 32) out[i] = to[i];
 }
 
-// mma: every warp of the grid has its own registers, `a`, `b`, `c` and `d` are [register][thread].
+// mma: every warp of the grid has its own registers. `a`, `b`, `c` and `d` are [register][thread].
 #define OPERANDS(A, B, C)                                                                   \
   const int n = gridDim.x * blockDim.x, t = blockIdx.x * blockDim.x + threadIdx.x;           \
   uint32_t x[A], y[B], z[C], w[C];                                                          \
@@ -109,7 +109,7 @@ __global__ void mma_f64(double *d, const double *a, const double *b, const doubl
   d[n + t] = w1;
 }
 
-// Half of every warp takes a way of its own before the mma, and meets the rest again.
+// Half of every warp diverges before the mma and reconverges with the rest.
 __global__ void mma_after_divergence(ARGUMENTS) {
   OPERANDS(2, 1, 4)
   if (threadIdx.x & 1)

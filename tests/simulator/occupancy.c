@@ -1,6 +1,6 @@
-/* The occupancy that NVIDIA's own cuda_occupancy.h gives: for each line of registers, static and
- * dynamic bytes of shared memory and threads, one number of blocks. Words: major, minor, threads
- * and bytes of shared memory of a multiprocessor. */
+/* Prints the occupancy that NVIDIA's cuda_occupancy.h computes: the number of blocks for each input
+ * line of registers, static bytes and dynamic bytes of shared memory, and threads. The arguments
+ * are major, minor, and the threads and bytes of shared memory of a multiprocessor. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// Kernels with and without races, for test_racecheck.py. A define BARRIER_n takes a barrier out.
+// Kernels with and without races, for test_racecheck.py. Defining BARRIER_n removes a barrier.
 #include <cuda_fp16.h>
 
 #ifndef BARRIER_1
@@ -35,7 +35,7 @@ extern "C" __global__ void tiled(const float* a, const float* b, float* c, int n
   c[row * n + column] = sum;
 }
 
-// Two buffers, and one barrier for each step.
+// Two buffers, and one barrier in each step.
 extern "C" __global__ void double_buffered(const float* x, float* y, int steps) {
   __shared__ float buffer[2][64];
   int t = threadIdx.x;
@@ -88,13 +88,13 @@ extern "C" __global__ void own_element(float* y) {
   y[i] = y[i] + 1;
 }
 
-// Everybody reads what thread 0 then overwrites.
+// All threads read a word that thread 0 then overwrites.
 extern "C" __global__ void read_by_all(float* y, float* out) {
   out[threadIdx.x] = y[0];
   if (threadIdx.x == 0) y[0] = 5;
 }
 
-// What the first warp reads twice, the second one then overwrites without a barrier between them.
+// The first warp reads a word twice. The second warp overwrites it without a barrier in between.
 extern "C" __global__ void read_again(float* y) {
   __shared__ float shared;
   if (threadIdx.x == 0) shared = 1;
@@ -111,7 +111,7 @@ extern "C" __global__ void plain_and_atomic(int* y, int* out) {
   if (threadIdx.x == 1) out[2 + blockIdx.x] = y[0];
 }
 
-// The last block to finish adds up what all have left.
+// The last block to finish sums the results of all blocks.
 extern "C" __global__ void last_block(const float* x, float* parts, unsigned* done, float* y,
                                       int fence) {
   __shared__ bool last;
@@ -128,7 +128,7 @@ extern "C" __global__ void last_block(const float* x, float* parts, unsigned* do
   }
 }
 
-// Every block but the last waits for the next one.
+// Every block except the last waits for the next one.
 extern "C" __global__ void next_block(float* parts, unsigned* flags, float* y) {
   __shared__ float room[64];
   int t = threadIdx.x, b = blockIdx.x;
@@ -151,7 +151,7 @@ extern "C" __global__ void halves(__half* y) {
   y[threadIdx.x] = room[threadIdx.x];
 }
 
-// Producer warps write, consumer warps read; barrier 1 is theirs.
+// Producer warps write and consumer warps read; they share barrier 1.
 extern "C" __global__ void named_barrier(int* y) {
   __shared__ int room[64];
   int t = threadIdx.x;

@@ -1,13 +1,14 @@
-"""Results of a real GPU beside those of the simulator, test by test.
+"""Results of a real GPU, recorded for each test and compared with the simulator's.
 
 On a machine with a GPU,
 
     HARNESS_RECORD_GPU=FOLDER pytest tests/simulator -n 4 --max-worker-restart 200
     python -m tests.simulator.recorder FOLDER
 
-runs the same tests there and keeps a digest of everything that they read back. Tests of what the
-simulator finds fail there, some with their process, which pytest-xdist then replaces. Everywhere
-else the simulator's results are compared with the digests.
+run the same tests on the GPU and store a digest of each result that they read back. Some tests are
+about the simulator's findings. These fail on a GPU, some of them together with their process, which
+pytest-xdist then replaces. On every other machine, the simulator's results are compared with the
+digests.
 """
 
 from __future__ import annotations
@@ -27,24 +28,27 @@ RECORDED = Path(__file__).with_name("recorded.json")
 
 @dataclass
 class Recorder:
-    """Collects what one test reads back from the device."""
+    """The digests of the results that one test reads back from the device."""
 
     digests: list[str] = field(default_factory=list)
 
     def note(self, data: bytes) -> None:
-        """Something was read back."""
+        """Add the digest of a result that was read back."""
         self.digests.append(hashlib.sha256(data).hexdigest()[:16])
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A session on a GPU, of which each process writes a file of its own."""
+    """A recording session on a GPU; each process writes a file of its own."""
 
     driver: Driver
     folder: Path
 
     def keep(self, name: str, digests: list[str]) -> None:
-        """One test passed; write it down at once, as the next may end the process."""
+        """Append the digests of a test that passed.
+
+        Write them at once, because the next test may end the process.
+        """
         self.folder.mkdir(exist_ok=True)
         with (self.folder / f"{os.getpid()}.jsonl").open("a") as file:
             print(json.dumps([self.driver.describe(), name, digests]), file=file)
@@ -52,7 +56,7 @@ class Recording:
 
 @functools.cache
 def read() -> dict[str, list[str]]:
-    """The GPU's digests by test; empty where none were recorded yet."""
+    """Return the recorded digests of each test, or an empty dict if there are none."""
     if not RECORDED.exists():
         return {}
     results: dict[str, list[str]] = json.loads(RECORDED.read_text())["results"]
@@ -60,7 +64,7 @@ def read() -> dict[str, list[str]]:
 
 
 def merge(folder: Path, target: Path) -> None:
-    """One file, in the order of the tests' names, from those of a session's processes."""
+    """Merge the files of a session's processes into one file, sorted by the tests' names."""
     lines = [json.loads(line) for path in folder.glob("*.jsonl") for line in path.open()]
     machine = lines[0][0]
     results = {name: digests for _, name, digests in lines}
@@ -70,7 +74,7 @@ def merge(folder: Path, target: Path) -> None:
 
 
 def difference(actual: list[str], recorded: list[str]) -> str | None:
-    """Which result is not the GPU's, or None if all are."""
+    """Return a description of the first result that differs from the GPU's, or None."""
     if len(actual) != len(recorded):
         return f"reads back {len(actual)} results, and {len(recorded)} were recorded"
     for number, (mine, theirs) in enumerate(zip(actual, recorded, strict=True)):

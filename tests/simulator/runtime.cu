@@ -1,5 +1,5 @@
-// What the CUDA runtime answers, one line for each call: the same program for the simulator, which
-// loads it as a library, and for a GPU:
+// Prints what the CUDA runtime returns, one line for each call. The simulator loads this program as
+// a library. A GPU runs it by itself:
 //   nvcc -arch=native tests/simulator/runtime.cu -o runtime && ./runtime | diff - tests/simulator/runtime.txt
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
@@ -34,7 +34,7 @@ __global__ void with_dynamic(int* y, int last) {
   *y = more[last];
 }
 
-// All of the values are needed at the end, so that each thread takes more than 64 registers.
+// All values are needed at the end, so each thread takes more than 64 registers.
 __global__ void many_registers(float* y, int n) {
   float values[100];
 #pragma unroll
@@ -299,7 +299,7 @@ static void launches() {
   TRY(LAUNCH(bounded<<<1, 129>>>(y)));
   TRY(LAUNCH(bounded<<<1, 128>>>(y)));
   TRY(LAUNCH(many_registers<<<1, 1024>>>((float*)y, 0)));
-  // Each leaves a launch behind that has begun, and no launch takes it up.
+  // Each leaves a launch configuration behind, which the next launch must ignore.
   for (int i = 0; i < 20; ++i) {
     try {
       add<<<1, 1>>>(y, throws());
@@ -398,7 +398,7 @@ static void occupancy() {
   SHOW(threads);
 }
 
-// After these, CUDA wants a new process.
+// After any of these, CUDA requires a new process.
 static void after_break() {
   int* y = nullptr;
   cudaEvent_t event;
@@ -457,7 +457,7 @@ extern "C" int run(const char* name) {
   return 1;
 }
 
-// ---- what is not there, and what CUDA leaves undefined: for the simulator alone --------------------
+// ---- missing features, and behaviour that CUDA leaves undefined: for the simulator alone -----------
 
 extern "C" int launch_clusters() {
   cudaLaunchAttribute attribute = {};

@@ -1,4 +1,4 @@
-"""Helpers of the simulator's tests: a machine with arrays in and out, and one-line instructions."""
+"""Helpers of the simulator's tests: a device for arrays, and kernels of one instruction."""
 
 from __future__ import annotations
 
@@ -32,25 +32,30 @@ _FLOATS = {"f": {2: "b16", 4: "f32", 8: "f64"}}
 
 @dataclass(frozen=True)
 class Device:
-    """A machine, with what tests need around it; `recorder` is told what they read back."""
+    """A machine with helpers for arrays and launches.
+
+    Attributes:
+        machine: The simulated device, or a GPU.
+        recorder: Receives all results that tests read back.
+    """
 
     machine: Machine
     recorder: Recorder = field(default_factory=Recorder)
 
     def in_chunks_of(self, lanes: int) -> Device:
-        """The same device, running so many threads together; a GPU has its own ways."""
+        """Return the same device that runs `lanes` threads together; a GPU is unaffected."""
         if isinstance(self.machine, Machine):
             return Device(Machine(self.machine.memory, chunk_lanes=lanes), self.recorder)
         return self
 
     def put(self, values: Array) -> int:
-        """A copy of the array in device memory; its address."""
+        """Copy an array to device memory and return its address."""
         address = self.machine.memory.allocate(values.nbytes)
         self.machine.memory.write(address, np.ascontiguousarray(values).tobytes())
         return address
 
     def get(self, address: int, like: Array) -> Array:
-        """The array at the address, of `like`'s type and shape."""
+        """Return the array at the address, with `like`'s type and shape."""
         data = self.machine.memory.read(address, like.nbytes)
         self.recorder.note(data)
         return np.frombuffer(data, like.dtype).reshape(like.shape)
@@ -66,7 +71,7 @@ class Device:
         *,
         cooperative: bool = False,
     ) -> LaunchResult:
-        """Launches the kernel whose mangled name contains `kernel`."""
+        """Launch the kernel whose mangled name contains `kernel`."""
         (name,) = (n for n in module.kernels if kernel in n)
         return self.machine.launch(
             module, name, grid, block, dynamic_shared_bytes, arguments, cooperative=cooperative
@@ -75,7 +80,7 @@ class Device:
     def encode_tiled(
         self, tensor: Sequence[object], *, interleave: int, swizzle: int, fill: int
     ) -> int:
-        """Call cuTensorMapEncodeTiled, without promotion to L2; not 0 where it refuses."""
+        """Call cuTensorMapEncodeTiled without L2 promotion; return its status, 0 on success."""
         mode, swizzling, filling = map(ctypes.c_uint32, (interleave, swizzle, fill))
         machine = cast(Machine | GpuMachine, self.machine)
         if isinstance(machine, GpuMachine):
@@ -84,14 +89,14 @@ class Device:
         return int(library.sim_encode_tiled(*tensor, mode, swizzling, ctypes.c_uint32(0), filling))
 
     def run(self, ptx: str, arguments: Sequence[bytes], **launch: Any) -> LaunchResult:
-        """Launches the only kernel of a PTX text."""
+        """Launch the only kernel of a PTX text."""
         return self.launch(self.machine.load(ptx), "", arguments, **launch)
 
     def evaluate(self, instruction: str, *operands: Array, out: Array) -> Array:
-        """Results of one instruction for many operands, one thread each.
+        """Return the results of one instruction for many operands, one thread for each.
 
-        `instruction` names its operands %a, %b, %c, %e and its result %d; predicates among them are
-        %pa, %pb. `out` tells the result's type and length.
+        `instruction` calls its operands %a, %b, %c and %e, its result %d, and predicates %pa, %pb
+        and %pd. `out` gives the result's type and length; shorter operands are repeated.
         """
         count = len(out)
         addresses = [self.put(np.resize(o, count)) for o in operands]
@@ -106,31 +111,33 @@ class Device:
 
 
 def pointer(address: int) -> bytes:
-    """A pointer as a kernel's argument."""
+    """Return a pointer as a kernel's argument."""
     return struct.pack("<Q", address)
 
 
 def int32(value: int) -> bytes:
-    """An int as a kernel's argument."""
+    """Return a 32-bit integer as a kernel's argument."""
     return struct.pack("<i", value)
 
 
 def int64(value: int) -> bytes:
-    """A 64-bit integer as a kernel's argument."""
+    """Return a 64-bit integer as a kernel's argument."""
     return struct.pack("<q", value)
 
 
 def bits(values: Array) -> Array:
-    """The array's bits, to compare NaNs and signed zeros too."""
+    """Return the array's bits, which also distinguish NaNs and signed zeros."""
     return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
 
 
 def _kind(values: Array) -> str:
+    """Return the PTX type of an array's elements."""
     size = values.dtype.itemsize
     return _FLOATS.get(values.dtype.kind, _WIDTHS)[size]
 
 
 def _one_instruction(instruction: str, operands: Sequence[Array], out: Array) -> str:
+    """Return a kernel that loads operands, executes the instruction and stores %d."""
     names = [f"%{letter}" for letter in "abce"[: len(operands)]]
     declared = [f".param .u64 p{i}" for i in range(len(operands) + 1)] + [".param .u32 pn"]
     lines = [
@@ -154,11 +161,12 @@ def _one_instruction(instruction: str, operands: Sequence[Array], out: Array) ->
 
 
 def runtime_first(libraries: Libraries) -> dict[str, str]:
-    """What lets a script find the simulator's CUDA runtime before that of a torch built for CUDA.
+    """Return the environment in which a script loads the simulator's CUDA runtime first.
 
-    A worker loads it before it imports torch; the tests' scripts import torch first.
+    Otherwise a torch that was built for CUDA loads its own runtime. A worker loads the simulator's
+    before it imports torch; the scripts of the tests import torch first.
     """
-    # A path with a space in it would be two: the name alone has none.
+    # LD_PRELOAD is split at spaces. The name has none, unlike the path, which LD_LIBRARY_PATH has.
     folders = [str(libraries.runtime.parent), *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
     return {
         "LD_PRELOAD": libraries.runtime.name,
@@ -167,9 +175,10 @@ def runtime_first(libraries: Libraries) -> dict[str, str]:
 
 
 def answers_of(script: str, source: Path, folder: Path) -> dict[str, object]:
-    """What a script prints in the end, as JSON, that has a simulated device to itself.
+    """Run a script with a simulated device of its own and return the JSON that it prints last.
 
-    Its arguments are the libraries', as `Libraries` has them, and a CUDA source.
+    The script's arguments are the paths of the libraries, in the order of `Libraries`, and the path
+    of a CUDA source.
     """
     libraries = build_libraries(Cache(default_root()), find_toolchain())
     (folder / "script.py").write_text(script)

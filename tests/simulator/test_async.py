@@ -21,7 +21,7 @@ def module(device: Device, compile_ptx: Compile) -> LoadedModule:
 
 
 def test_cp_async_groups(device: Device, module: LoadedModule) -> None:
-    """What a thread has waited for is there."""
+    """A thread that waits for its groups reads the copied data, without findings."""
     x = np.arange(256, dtype=np.float32)
     target = device.put(np.zeros_like(x))
     arguments = [pointer(target), pointer(device.put(x)), int32(0)]
@@ -35,7 +35,7 @@ def test_cp_async_groups(device: Device, module: LoadedModule) -> None:
 def test_cp_async_without_a_wait(
     device: Device, module: LoadedModule, left: int, missing: list[str]
 ) -> None:
-    """What was not waited for reads as poison, and the line that reads too early is told."""
+    """Data that nothing waited for reads as poison, and racecheck reports the reading line."""
     x = np.arange(256, dtype=np.float32)
     target = device.put(x)
     arguments = [pointer(target), pointer(device.put(x)), int32(left)]
@@ -55,7 +55,7 @@ def test_cp_async_without_a_wait(
 
 @pytest.mark.simulator_only
 def test_copies_without_a_wait_and_without_racecheck(memory: Memory, compile_ptx: Compile) -> None:
-    """Then they are told as reads of what nothing wrote."""
+    """Without racecheck, initcheck reports reads of copies that nothing waited for."""
     device = Device(Machine(memory, racecheck=False))
     module = device.machine.load(compile_ptx(Path(__file__).with_name("async.cu")))
     x = np.arange(256, dtype=np.float32)
@@ -65,7 +65,7 @@ def test_copies_without_a_wait_and_without_racecheck(memory: Memory, compile_ptx
 
 
 def test_cp_async_fills_with_zeros(device: Device, module: LoadedModule) -> None:
-    """Bytes beyond src-size are zero, all of them where the source is ignored."""
+    """Bytes beyond src-size become zero; if the source is ignored, all bytes do."""
     x = np.arange(1, 97, dtype=np.uint32) * 0x01010101
     target = device.put(np.zeros_like(x))
     result = device.launch(module, "partial", [pointer(target), pointer(device.put(x)), int32(1)])
@@ -78,7 +78,7 @@ def test_cp_async_fills_with_zeros(device: Device, module: LoadedModule) -> None
 
 @pytest.mark.simulator_only
 def test_cp_async_checks_its_source(device: Device, module: LoadedModule) -> None:
-    """A copy from beyond the end of an allocation is found where it is started."""
+    """Memcheck reports a copy from beyond an allocation where the copy starts."""
     source = device.put(np.zeros(252, np.float32))
     target = device.put(np.zeros(256, np.float32))
     result = device.launch(module, "two_groups", [pointer(target), pointer(source), int32(0)])
@@ -90,7 +90,7 @@ def test_cp_async_checks_its_source(device: Device, module: LoadedModule) -> Non
 
 @pytest.mark.parametrize("rounds", [1, 2, 7])
 def test_mbarriers_order_a_ring(device: Device, module: LoadedModule, rounds: int) -> None:
-    """Producer and consumer warps wait for each other's phases, whichever code comes first."""
+    """Producer and consumer warps wait for each other's phases, in either order of their code."""
     target = device.put(np.zeros(96, np.int32))
     arguments = [pointer(target), int32(rounds), int32(0)]
     result = device.launch(module, "ring", arguments, grid=(3, 1, 1), block=(64, 1, 1))
@@ -103,7 +103,7 @@ def test_mbarriers_order_a_ring(device: Device, module: LoadedModule, rounds: in
 
 @pytest.mark.simulator_only
 def test_a_missing_arrival_is_a_deadlock(device: Device, module: LoadedModule) -> None:
-    """When nothing can complete the phase, the wait's instruction is named; nothing spins."""
+    """A wait for a phase that cannot complete raises an error that names it; nothing spins."""
     target = device.put(np.zeros(32, np.int32))
     with pytest.raises(UnmetCondition, match=r"try_wait.*async\.cu") as caught:
         device.launch(module, "ring", [pointer(target), int32(4), int32(1)], block=(64, 1, 1))
@@ -112,7 +112,7 @@ def test_a_missing_arrival_is_a_deadlock(device: Device, module: LoadedModule) -
 
 @pytest.mark.simulator_only
 def test_mbarrier_of_no_arrivals_is_none(device: Device, module: LoadedModule) -> None:
-    """A count is 1 to 2^20 - 1; who waits for an mbarrier of another one waits for ever."""
+    """A wait for an mbarrier whose count is not within 1 to 2^20 - 1 never ends."""
     target = device.put(np.zeros(1, np.int32))
     device.launch(module, "of_count", [pointer(target), int32(1)], block=(1, 1, 1))
     assert device.get(target, np.zeros(1, np.int32))[0] == 1
@@ -122,21 +122,21 @@ def test_mbarrier_of_no_arrivals_is_none(device: Device, module: LoadedModule) -
 
 
 def test_mbarrier_states(device: Device, module: LoadedModule) -> None:
-    """A state names its phase; a thread that drops out is not expected in the next one."""
+    """A state identifies its phase, and the next phase expects no thread that dropped out."""
     target = device.put(np.zeros(32, np.int32))
     device.launch(module, "states", [pointer(target)])
     assert device.get(target, np.zeros(32, np.int32)).tolist() == [0b110] * 32
 
 
 def test_pending_counts(device: Device, module: LoadedModule) -> None:
-    """A state tells how many arrivals were missing before the one that it is of."""
+    """`pending_count` returns how many arrivals were missing before the arrival of a state."""
     target = device.put(np.zeros(3, np.int32))
     device.launch(module, "pending_counts", [pointer(target)], block=(1, 1, 1))
     assert device.get(target, np.zeros(3, np.int32)).tolist() == [7, 6, 4]
 
 
 def test_cp_async_counted_by_an_mbarrier(device: Device, module: LoadedModule) -> None:
-    """The phase completes with the copies of all threads, and makes them visible to all."""
+    """An mbarrier's phase completes with all threads' copies and makes them visible to all."""
     x = np.arange(128, dtype=np.float32).reshape(32, 4)
     target = device.put(np.zeros_like(x))
     arguments = [pointer(target), pointer(device.put(x))]
@@ -146,7 +146,7 @@ def test_cp_async_counted_by_an_mbarrier(device: Device, module: LoadedModule) -
 
 @pytest.mark.simulator_only
 def test_cp_async_that_an_mbarrier_does_not_count(device: Device, module: LoadedModule) -> None:
-    """Without the wait that counts it, a copy's target is read too early."""
+    """A copy's target read without a wait for the mbarrier that counts the copy is a race."""
     x = np.arange(128, dtype=np.float32).reshape(32, 4)
     arguments = [pointer(device.put(x)), pointer(device.put(x)), int32(0)]
     (finding,) = device.launch(module, "counted", arguments).findings
@@ -155,7 +155,7 @@ def test_cp_async_that_an_mbarrier_does_not_count(device: Device, module: Loaded
 
 
 def test_bulk_copies(device: Device, module: LoadedModule) -> None:
-    """Bytes arrive with the mbarrier's phase, and leave with the group."""
+    """A load completes with the mbarrier's phase, and a store with its bulk group."""
     x = np.arange(256, dtype=np.float32)
     target = device.put(np.zeros_like(x))
     arguments = [pointer(target), pointer(device.put(x)), int32(1024)]
@@ -174,7 +174,11 @@ def encode(
     swizzle: int = 0,
     fill: int = 0,
 ) -> bytes:
-    """A tensor map as cuTensorMapEncodeTiled makes it."""
+    """Return a tensor map as cuTensorMapEncodeTiled makes it.
+
+    Raises:
+        ValueError: The driver refuses the map.
+    """
     raw = (ctypes.c_uint8 * 192)()
     start = ctypes.addressof(raw) + -ctypes.addressof(raw) % 64
     rank = len(dims)
@@ -197,7 +201,12 @@ def run_box(
     device: Device, module: LoadedModule, x: Array, kind: int, box: tuple[int, int],
     at: tuple[int, int], swizzle: int = 0, fill: int = 0, waits: int = 1,
 ) -> tuple[Array, Array, Array, int]:  # fmt: skip
-    """Shared memory as the box lies in it, the copy of the tensor, and findings."""
+    """Copy a box into shared memory and back to a zeroed tensor.
+
+    Returns:
+        The box as it lies in shared memory, the second tensor, the checks of all findings, and the
+            size of the box in bytes.
+    """
     height, width = x.shape
     target = device.put(np.zeros_like(x))
     pitch = width * x.itemsize
@@ -215,7 +224,7 @@ def run_box(
 
 
 def test_a_box_of_a_tensor(device: Device, module: LoadedModule) -> None:
-    """The box lies densely in shared memory, and goes back to its place."""
+    """A box lies densely in shared memory, and a store writes it to its place."""
     x = np.arange(20 * 64, dtype=np.uint32).reshape(20, 64)
     shared, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), (8, 5))
     assert not len(checks)
@@ -227,7 +236,7 @@ def test_a_box_of_a_tensor(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.parametrize("at", [(-4, -3), (56, 15), (80, 2), (4, 19)])
 def test_a_box_across_the_edge(device: Device, module: LoadedModule, at: tuple[int, int]) -> None:
-    """What is outside the tensor reads as zero and is not written."""
+    """Elements outside the tensor read as zero and are not written."""
     x = np.arange(1, 20 * 64 + 1, dtype=np.uint32).reshape(20, 64)
     shared, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), at)
     assert not len(checks)
@@ -246,7 +255,10 @@ def test_a_box_across_the_edge(device: Device, module: LoadedModule, at: tuple[i
 def test_a_stored_box_cannot_start_below_zero(
     device: Device, module: LoadedModule, at: tuple[int, int]
 ) -> None:
-    """A GPU stops there, though what is loaded may start there."""
+    """A store of a box that starts below zero fails with memcheck, as a GPU stops there.
+
+    A load may start there.
+    """
     x = np.ones((20, 64), np.uint32)
     _, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), at, waits=2)
     assert list(checks) == ["memcheck"]
@@ -258,7 +270,10 @@ def test_a_stored_box_cannot_start_below_zero(
 def test_a_box_starts_at_a_multiple_of_16_bytes(
     device: Device, module: LoadedModule, column: int
 ) -> None:
-    """A GPU stops there, at a load and at a store: neither copies anything here."""
+    """A load or store whose box starts between multiples of 16 bytes fails and copies nothing.
+
+    A GPU stops there.
+    """
     x = np.ones((20, 64), np.uint32)
     shared, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), (column, 3), waits=0)
     assert list(checks).count("memcheck") == 2
@@ -268,7 +283,7 @@ def test_a_box_starts_at_a_multiple_of_16_bytes(
 
 @pytest.mark.parametrize(("swizzle", "span"), [(1, 32), (2, 64), (3, 128)])
 def test_swizzled_boxes(device: Device, module: LoadedModule, swizzle: int, span: int) -> None:
-    """16-byte chunks are exchanged within a span, by the number of the 128-byte line."""
+    """Swizzling permutes 16-byte chunks within a span, by the number of the 128-byte line."""
     columns = span // 2
     x = np.arange(32 * columns, dtype=np.uint16).reshape(32, columns)
     shared, copy, checks, nbytes = run_box(
@@ -291,7 +306,7 @@ def test_swizzled_boxes(device: Device, module: LoadedModule, swizzle: int, span
 def test_the_nan_outside_of_a_tensor(
     device: Device, module: LoadedModule, kind: int, dtype: type[np.generic]
 ) -> None:
-    """Which NaN it is, is the GPU's choice."""
+    """Elements outside the tensor have the bits of the GPU's own NaN."""
     x = np.ones((8, 16), dtype)
     shared, *_ = run_box(device, module, x, kind, (16, 8), (8, 0), fill=1)
     assert (shared[:, :8] == 1).all()
@@ -299,7 +314,7 @@ def test_the_nan_outside_of_a_tensor(
 
 
 def test_what_lies_outside_can_be_nan(device: Device, module: LoadedModule) -> None:
-    """With NAN_REQUEST_ZERO_FMA the outside reads as NaN; a tf32 map rounds what is inside."""
+    """NAN_REQUEST_ZERO_FMA makes outside elements NaN, and a tf32 map rounds inside elements."""
     x = np.full((8, 8), 1 + 2.0**-12, np.float32)
     shared, *_ = run_box(device, module, x, TFLOAT32, (8, 8), (4, 0), fill=1)
     assert (shared[:, :4] == 1).all()
@@ -308,7 +323,7 @@ def test_what_lies_outside_can_be_nan(device: Device, module: LoadedModule) -> N
 
 @pytest.mark.simulator_only
 def test_a_box_that_nobody_waited_for(device: Device, module: LoadedModule) -> None:
-    """Whoever reads shared memory that a copy is to fill races with the copy until the wait."""
+    """A read of shared memory without a wait races with the copy that fills it."""
     x = np.ones((8, 8), np.float32)
     *_, checks, _ = run_box(device, module, x, FLOAT32, (8, 8), (0, 0), waits=0)
     assert set(checks) == {"racecheck"}
@@ -333,14 +348,14 @@ def test_maps_that_the_driver_refuses(
     swizzle: int,
     offset: int,
 ) -> None:
-    """Box, pitch, span, alignment and extent have the documented limits."""
+    """The driver refuses maps beyond the documented limits of box, pitch, span and extent."""
     with pytest.raises(ValueError, match="refused"):
         encode(device, UINT32, 4096 + offset, dims, pitch, box, swizzle)
 
 
 @pytest.mark.parametrize("name", ["bulk_and_barrier", "pipeline", "group", "copy_and_barrier"])
 def test_copies_through_libraries(device: Device, compile_ptx: Compile, name: str) -> None:
-    """cuda::barrier, cuda::pipeline and cooperative groups compile to what is here."""
+    """Code of cuda::barrier, cuda::pipeline and cooperative groups runs on the simulator."""
     module = device.machine.load(compile_ptx(Path(__file__).with_name("libcu.cu")))
     x = np.arange(256, dtype=np.float32)
     target = device.put(np.zeros_like(x))

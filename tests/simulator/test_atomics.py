@@ -1,4 +1,4 @@
-"""Atomic operations, and threads that wait for what other threads do."""
+"""Atomic operations, and threads that wait for other threads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CASES = [
 
 
 def after(operation: str, old: int, operand: int, limit: int) -> int:
-    """What an operation leaves in memory."""
+    """Return the value that an operation leaves in memory."""
     results: dict[str, Callable[[], int]] = {
         "add": lambda: old + operand,
         "min": lambda: min(old, operand),
@@ -58,7 +58,7 @@ def after(operation: str, old: int, operand: int, limit: int) -> int:
 def test_integer_operations(
     device: Device, module: LoadedModule, operation: str, code: str
 ) -> None:
-    """Threads act one after the other: each gets what the one before it left."""
+    """Threads of a warp act one after the other, each on the value that the previous one left."""
     dtype = INTEGERS[code]
     info = np.iinfo(np.dtype(dtype).name)
     rng = np.random.default_rng(1)
@@ -85,7 +85,7 @@ def test_integer_operations(
 
 @pytest.mark.parametrize(("code", "dtype"), [("f", np.float32), ("d", np.float64)])
 def test_floating_additions(device: Device, module: LoadedModule, code: str, dtype: type) -> None:
-    """Every addition is rounded by itself; infinities of both signs make a NaN."""
+    """Every addition is rounded separately, and infinities of both signs give NaN."""
     x: Array = np.array([1e30, 1.0, -1e30, 0.1, 3.0, np.inf, 1.0, -np.inf] * 4, dtype)
     expected: Array = np.zeros_like(x)
     value = dtype(-0.0)
@@ -102,7 +102,7 @@ def test_floating_additions(device: Device, module: LoadedModule, code: str, dty
 
 
 def test_exchange_of_floats(device: Device, module: LoadedModule) -> None:
-    """Exchanging moves bits: signed zeros and NaN payloads come through."""
+    """An exchange moves bits, and so preserves signed zeros and NaN payloads."""
     x = np.array([0x80000000, 0x7F812345, 1, 0xFF800000] * 8, np.uint32).view(np.float32)
     at, old = device.put(np.zeros(1, np.float32)), device.put(x)
     device.launch(
@@ -112,7 +112,7 @@ def test_exchange_of_floats(device: Device, module: LoadedModule) -> None:
 
 
 def test_subnormal_sums(device: Device, module: LoadedModule) -> None:
-    """Additions in global memory flush subnormal numbers, those in shared memory do not."""
+    """Additions flush subnormal numbers in global memory, but not in shared memory."""
     tiny = np.float32(2.0**-140)
     y = device.put(np.array([-0.0, 0], np.float32))
     device.launch(module, "subnormals", [pointer(y), tiny.tobytes()], block=(1, 1, 1))
@@ -120,7 +120,10 @@ def test_subnormal_sums(device: Device, module: LoadedModule) -> None:
 
 
 def nearest_half(exact: Fraction, fraction: int, smallest: int) -> Fraction:
-    """The half precision number nearest to `exact`, ties to even, of so many fraction bits."""
+    """Return the number with `fraction` fraction bits nearest to `exact`, ties to even.
+
+    `smallest` is the exponent of the smallest normal number.
+    """
     if exact == 0:
         return exact
     exponent = smallest
@@ -136,7 +139,7 @@ def nearest_half(exact: Fraction, fraction: int, smallest: int) -> Fraction:
 def test_half_precision_additions(
     device: Device, module: LoadedModule, code: str, fraction: int, smallest: int
 ) -> None:
-    """Half precision sums are rounded to nearest even, subnormal numbers kept."""
+    """Half precision sums are rounded to nearest even, and subnormal numbers are kept."""
     rng = np.random.default_rng(9)
     pattern = rng.integers(0, 2**16, 32).astype(np.uint16) & 0xBFFF  # below 2 in magnitude
     pattern[5:9] = 1, 0x8001, 3, 0x0400
@@ -158,7 +161,7 @@ def test_half_precision_additions(
 
 
 def test_pairs_of_halves(device: Device, module: LoadedModule) -> None:
-    """The two halves of a word add up by themselves, an overflow becomes infinity."""
+    """The two halves of a word are summed separately, and an overflow becomes infinity."""
     x = np.array([[1.5, 65504.0]] * 3, np.float32)
     h, b = device.put(np.zeros(2, np.float16)), device.put(np.zeros(2, np.uint16))
     arguments = [pointer(h), pointer(b), pointer(device.put(x))]
@@ -169,7 +172,7 @@ def test_pairs_of_halves(device: Device, module: LoadedModule) -> None:
 
 
 def test_vectors_of_floats(device: Device, module: LoadedModule) -> None:
-    """Each element of a float4 or float2 is added by itself."""
+    """Each element of a float4 or float2 is added separately."""
     x = np.arange(16, dtype=np.float32).reshape(4, 4)
     y = device.put(np.zeros((2, 4), np.float32))
     arguments = [pointer(y), pointer(device.put(x))]
@@ -180,7 +183,7 @@ def test_vectors_of_floats(device: Device, module: LoadedModule) -> None:
 
 
 def test_histogram_in_shared_memory(device: Device, module: LoadedModule) -> None:
-    """Atomics in shared memory count for each block."""
+    """Atomics in shared memory act within each block."""
     x = np.random.default_rng(4).integers(0, 99, 1000).astype(np.int32)
     y = device.put(np.zeros(8, np.int32))
     arguments = [pointer(y), pointer(device.put(x)), int32(1000)]
@@ -190,7 +193,7 @@ def test_histogram_in_shared_memory(device: Device, module: LoadedModule) -> Non
 
 
 def test_scopes_and_orders(device: Device, module: LoadedModule) -> None:
-    """Scopes and memory orders change nothing in the result."""
+    """Scopes and memory orders do not change the result."""
     y = device.put(np.zeros(1, np.int32))
     device.launch(module, "scopes", [pointer(y)])
     assert device.get(y, np.zeros(1, np.int32))[0] == 31 * 32
@@ -198,7 +201,7 @@ def test_scopes_and_orders(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.parametrize("chunk_lanes", [64, 16384])
 def test_compare_and_swap_loops(device: Device, ptx: str, chunk_lanes: int) -> None:
-    """A loop around atomicCAS ends with the largest of all values."""
+    """A loop around atomicCAS ends with the maximum of all values."""
     x = np.random.default_rng(6).standard_normal(512).astype(np.float32)
     y = device.put(np.full(1, -np.inf, np.float32))
     chunked = device.in_chunks_of(chunk_lanes)
@@ -210,7 +213,7 @@ def test_compare_and_swap_loops(device: Device, ptx: str, chunk_lanes: int) -> N
 
 @pytest.mark.parametrize("kernel", ["lock_and_add", "spin_lock"])
 def test_locks(device: Device, module: LoadedModule, kernel: str) -> None:
-    """Threads that spin on a lock let the one that holds it go on."""
+    """Threads that spin on a lock let its holder continue."""
     y, lock = device.put(np.zeros(1, np.int32)), device.put(np.zeros(1, np.int32))
     device.launch(module, kernel, [pointer(y), pointer(lock)], (2, 1, 1), (64, 1, 1))
     assert device.get(y, np.zeros(1, np.int32))[0] == 128
@@ -218,7 +221,7 @@ def test_locks(device: Device, module: LoadedModule, kernel: str) -> None:
 
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_waiting_for_a_later_thread(device: Device, ptx: str, chunk_lanes: int) -> None:
-    """A thread may wait for one of a later block, whether they run together or not."""
+    """A thread may wait for a thread of a later block, in the same chunk or in another."""
     chunked = device.in_chunks_of(chunk_lanes)
     y = device.put(np.zeros(96, np.int32))
     chunked.launch(chunked.machine.load(ptx), "chain", [pointer(y)], (3, 1, 1))
@@ -226,7 +229,7 @@ def test_waiting_for_a_later_thread(device: Device, ptx: str, chunk_lanes: int) 
 
 
 def test_sleeping_threads(device: Device, module: LoadedModule) -> None:
-    """Threads that sleep between their looks at a flag are woken by it."""
+    """Threads that sleep between reads of a flag see it when it is set."""
     y = device.put(np.zeros(2, np.int32))
     device.launch(module, "sleepers", [pointer(y)])
     assert device.get(y, np.zeros(2, np.int32))[0] == 7
@@ -236,7 +239,7 @@ def test_sleeping_threads(device: Device, module: LoadedModule) -> None:
 def test_waiting_with_a_limit(
     device: Device, module: LoadedModule, limit: int, expected: int
 ) -> None:
-    """A loop that counts its attempts gives way to others after a while."""
+    """A loop that counts its attempts lets other threads run after a while."""
     y = device.put(np.zeros(2, np.int32))
     arguments = [pointer(y), int32(limit)]
     device.launch(module, "counted_waiting", arguments)
@@ -247,7 +250,7 @@ def test_waiting_with_a_limit(
 
 @pytest.mark.approximate
 def test_clocks_go_on(device: Device, module: LoadedModule) -> None:
-    """A loop that waits for the clock ends, and gives the same count every time."""
+    """A loop that waits for the clock ends, with the same count in every launch."""
     y: Array = np.zeros(64, np.int64)
     counts = []
     for _ in range(2):
@@ -261,7 +264,7 @@ def test_clocks_go_on(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.parametrize("chunk_lanes", [64, 16384])
 def test_barrier_of_the_grid(device: Device, ptx: str, chunk_lanes: int) -> None:
-    """grid.sync() of cooperative groups waits for all blocks, whatever runs together."""
+    """grid.sync() of cooperative groups waits for all blocks, in one chunk or in several."""
     chunked = device.in_chunks_of(chunk_lanes)
     n = 4 * 64
     y, x = device.put(np.zeros(n, np.int32)), device.put(np.zeros(n, np.int32))
@@ -276,7 +279,7 @@ def test_barrier_of_the_grid(device: Device, ptx: str, chunk_lanes: int) -> None
 
 @pytest.mark.simulator_only
 def test_barrier_of_a_grid_that_was_launched_plainly(device: Device, module: LoadedModule) -> None:
-    """There is none in a launch that is not cooperative: cooperative groups trap."""
+    """grid.sync() in a launch that is not cooperative traps."""
     y = device.put(np.zeros(64, np.int32))
     with pytest.raises(KernelTrap):
         device.launch(module, "grid_barrier", [pointer(y), pointer(y)], block=(64, 1, 1))
@@ -284,7 +287,7 @@ def test_barrier_of_a_grid_that_was_launched_plainly(device: Device, module: Loa
 
 @pytest.mark.simulator_only
 def test_spinning_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
-    """The error tells who spins where and who waits at the barrier."""
+    """The error of a deadlock names the threads that spin and those at the barrier, with lines."""
     y = device.put(np.zeros(1, np.int32))
     with pytest.raises(BarrierDeadlock) as caught:
         device.launch(module, "never", [pointer(y)], (2, 1, 1))
@@ -305,7 +308,7 @@ def test_spinning_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -
 
 @pytest.mark.simulator_only
 def test_storing_the_same_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
-    """A store that changes nothing lets nobody go on, and the thread comes back as it was."""
+    """A loop with unchanged registers whose stores change no byte is a deadlock."""
     zeros = np.zeros(100, np.float32)
     y = device.put(zeros)
     device.launch(module, "stride_for_sum", [pointer(y), int32(64)], (2, 1, 1), (32, 1, 1))
@@ -315,7 +318,7 @@ def test_storing_the_same_for_ever_is_a_deadlock(device: Device, module: LoadedM
 
 
 def test_loop_that_counts_in_memory_ends(device: Device, module: LoadedModule) -> None:
-    """Its registers are the same each time round, and what it stores is not."""
+    """A loop with unchanged registers that stores other values each time runs on."""
     y = device.put(np.zeros(1, np.int32))
     device.launch(module, "count_in_memory", [pointer(y)], (1, 1, 1), (1, 1, 1))
     assert device.get(y, np.zeros(1, np.int32))[0] == 5000
@@ -323,7 +326,7 @@ def test_loop_that_counts_in_memory_ends(device: Device, module: LoadedModule) -
 
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_queue_of_work(device: Device, ptx: str, chunk_lanes: int) -> None:
-    """A loop whose state is in memory alone works on until the work is done."""
+    """A loop whose state is only in memory runs until the work is done."""
     chunked = device.in_chunks_of(chunk_lanes)
     counter, y = device.put(np.zeros(1, np.int32)), device.put(np.zeros(3000, np.int32))
     arguments = [pointer(counter), pointer(y), int32(3000)]
@@ -335,7 +338,7 @@ def test_queue_of_work(device: Device, ptx: str, chunk_lanes: int) -> None:
 
 
 def test_result_that_nobody_wants(device: Device) -> None:
-    """`_` as the destination of an atomic operation drops the old value."""
+    """`_` as the destination of an atomic operation discards the old value."""
     y = device.put(np.zeros(1, np.uint32))
     ptx = """
     .version 9.0
@@ -353,7 +356,7 @@ def test_result_that_nobody_wants(device: Device) -> None:
 
 
 def test_additions_of_vectors_keep_their_order(device: Device, module: LoadedModule) -> None:
-    """A float4 whose elements overlap another thread's is added without loss."""
+    """Sums of float4 are complete when the additions of several threads overlap in memory."""
     x = np.ones((64, 4), np.float32)
     y = device.put(np.zeros((2, 4), np.float32))
     arguments = [pointer(y), pointer(device.put(x))]

@@ -1,4 +1,4 @@
-"""How much work launches may be."""
+"""The budget of thread-instructions and of touched memory for launches."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ AGAIN:
 
 @pytest.fixture
 def machine(memory: Memory) -> Machine:
-    """A simulated device alone."""
+    """Return a simulated machine."""
     return Machine(memory)
 
 
 def launch(machine: Machine, rounds: int, limit: int | None) -> int:
-    """What a loop of so many rounds takes, where it may take so much."""
+    """Run a loop of `rounds` rounds within a budget of `limit`, and return what it spent."""
     loaded = machine.load(LOOP)
     out = machine.memory.allocate(32 * 4)
     machine.budget = Budget(limit)
@@ -53,21 +53,21 @@ def launch(machine: Machine, rounds: int, limit: int | None) -> int:
 
 
 def test_launch_within_its_budget_ends(machine: Machine) -> None:
-    """What it took once is enough the second time; twice the rounds take about twice as much."""
+    """A launch spends the same each time; twice the rounds spend about twice as much."""
     took = launch(machine, 2000, None)
     assert launch(machine, 2000, took) == took
     assert 1.5 * (took - (1 << 20)) < launch(machine, 4000, None) - (1 << 20)
 
 
 def test_launch_beyond_its_budget_stops(machine: Machine) -> None:
-    """A loop that would run for hours is stopped soon behind the limit."""
+    """A loop that would run for hours is stopped soon after the limit."""
     with pytest.raises(OverBudget, match="G thread-instructions") as stopped:
         launch(machine, 2**31 - 1, 10**7)
     assert 10**7 < stopped.value.work < 10**8
 
 
 def test_many_launches_share_one_budget(machine: Machine) -> None:
-    """A call may launch as often as it likes; all of it counts."""
+    """All launches of a call count towards one budget."""
     loaded = machine.load(LOOP)
     out = machine.memory.allocate(32 * 4)
     machine.budget = Budget(10**7)
@@ -82,7 +82,10 @@ def test_many_launches_share_one_budget(machine: Machine) -> None:
 
 
 def test_memory_that_is_touched_is_limited(machine: Machine) -> None:
-    """Where memory is there only once it is touched, no kernel fills the machine with it."""
+    """A launch stops when the process's resident memory exceeds its limit.
+
+    Sparse memory becomes resident when it is touched, so a kernel could fill the machine with it.
+    """
     budget = Budget(most_resident=resident_bytes() + (1 << 40))
     budget.check(0)
     budget.most_resident = resident_bytes() - 1

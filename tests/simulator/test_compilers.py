@@ -1,4 +1,4 @@
-"""A part of the conformance tests, compiled by each other compiler that is on this machine."""
+"""Conformance tests repeated with each other compiler on this machine."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.support import run
 pytestmark = pytest.mark.simulator_only
 
 HERE = Path(__file__).parent
-# Shuffles and barriers, arithmetic of two numbers in a register, atomics, library functions, and
-# matrices: their results must be those that a GPU gave for the code of nvcc 13.0.
+# Shuffles and barriers, packed arithmetic, atomics, library functions, and matrices. Compilers
+# differ most there. The results must equal those that a GPU gave for the code of nvcc 13.0.
 PART = ("test_warps.py", "test_half.py", "test_atomics.py", "test_functions.py", "test_wmma.py")
 ONLY_ONE = pytest.mark.skip("no second compiler is here, such as a toolkit beside PyPI's packages")
 OTHERS = find_cuda_compilers()[1:]
@@ -27,7 +27,7 @@ OTHERS = find_cuda_compilers()[1:]
     ids=[each.version for each in OTHERS] or ["none"],
 )
 def test_ptx_of_other_compilers_is_executed(compiler: CudaCompiler) -> None:
-    """What an older or newer nvcc makes of the same kernels gives the same results."""
+    """PTX of the same kernels from an older or newer nvcc gives the same results."""
     tests = [HERE / name for name in PART]
     asked = command("pytest", "-q", "-p", "no:cacheprovider", *map(str, tests))
     done = run(asked, HERE.parent.parent, CUDA_HOME=str(compiler.home))

@@ -1,4 +1,4 @@
-"""Launches on several cores: whatever kernels do, the result is that of one core."""
+"""Launches on several cores, whose results always equal those of one core."""
 
 from __future__ import annotations
 
@@ -29,7 +29,14 @@ def ptx(compile_ptx: Compile) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """A machine with a module; `x` is an array of random numbers, `printed` what kernels print."""
+    """A machine with a loaded module.
+
+    Attributes:
+        device: The machine with its helpers.
+        module: The kernels of cores.cu.
+        x: Address of an array of random numbers.
+        printed: Output of the kernels.
+    """
 
     device: Device
     module: LoadedModule
@@ -37,7 +44,7 @@ class Setting:
     printed: list[bytes]
 
     def launch(self, kernel: str, y: int) -> LaunchResult:
-        """Launches a kernel of many blocks."""
+        """Launch a kernel of many blocks."""
         arguments = [pointer(self.x), pointer(y)]
         name = f"{len(kernel)}{kernel}"
         return self.device.launch(
@@ -45,7 +52,7 @@ class Setting:
         )
 
     def seen(self, result: LaunchResult, y: int, like: Array) -> tuple[object, ...]:
-        """All that can be told of a launch that had `y` for its second argument."""
+        """Return everything observable of a launch whose second argument was `y`."""
         findings = [replace(f, address=(f.address or 0) - y) for f in result.findings]
         unwritten = self.device.machine.memory.unwritten(y, like.nbytes).tobytes()
         data = self.device.get(y, like).tobytes()
@@ -55,7 +62,7 @@ class Setting:
 
 @pytest.fixture
 def settings(memory: Memory, ptx: str) -> Iterator[tuple[Setting, Setting]]:
-    """The same on one core and on two."""
+    """Yield two equal settings, on one core and on two."""
     made = []
     for cores in (1, 2):
         printed: list[bytes] = []
@@ -71,7 +78,7 @@ Settings = tuple[Setting, Setting]
 
 @pytest.mark.parametrize("kernel", ["scaled", "in_place", "block_sums", "uneven", "bulk"])
 def test_blocks_of_their_own_run_on_all_cores(kernel: str, settings: Settings) -> None:
-    """Memory, findings and exact counts are those of one core, and the blocks were dealt out."""
+    """Independent blocks run on both cores, with the memory, findings and counts of one core."""
     outcomes = []
     for setting, processes in zip(settings, (1, 2), strict=True):
         y = setting.device.put(START)
@@ -97,7 +104,10 @@ ORDERED = (
 
 @pytest.mark.parametrize("kernel", [*ORDERED, "printed", "timed"])
 def test_kernels_that_mind_the_order_run_on_one_core(kernel: str, settings: Settings) -> None:
-    """Races, atomics, flags, findings, output and clocks: all as on one core, each time."""
+    """Kernels that depend on the order of blocks run on one core, every time.
+
+    They have races, atomics, flags, findings, output or clocks.
+    """
     start = np.zeros(LENGTH, np.float32)
     outcomes = []
     for setting in settings:
@@ -114,7 +124,10 @@ def test_kernels_that_mind_the_order_run_on_one_core(kernel: str, settings: Sett
 
 
 def test_blocks_that_talk_without_a_race(settings: Settings) -> None:
-    """Volatile accesses give what they give on one core, where the order of blocks is fixed."""
+    """Volatile accesses between blocks give the results of one core.
+
+    On one core the order of blocks is fixed.
+    """
     outcomes = []
     for setting in settings:
         y = setting.device.put(START)
@@ -123,7 +136,10 @@ def test_blocks_that_talk_without_a_race(settings: Settings) -> None:
 
 
 def test_stores_that_nobody_foresaw(settings: Settings) -> None:
-    """A pointer put together from two numbers leads where races are not looked for."""
+    """A store through a pointer assembled from two numbers makes the kernel run on one core.
+
+    The harness cannot tell from the arguments which memory such a kernel writes.
+    """
     outcomes = []
     for setting in settings:
         y = setting.device.put(START)
@@ -135,7 +151,7 @@ def test_stores_that_nobody_foresaw(settings: Settings) -> None:
 
 
 def test_trap(settings: Settings) -> None:
-    """The error is one core's, and so is what was stored before it."""
+    """A trap leaves the same error and the same memory as on one core."""
     left = []
     for setting in settings:
         y = setting.device.put(START)
@@ -146,7 +162,7 @@ def test_trap(settings: Settings) -> None:
 
 
 def test_what_comes_after_the_first_launch(settings: Settings, ptx: str) -> None:
-    """Processes that run blocks follow allocations and modules that are made later."""
+    """Processes that run blocks see allocations and modules made after they started."""
     one, two = settings
     assert two.launch("scaled", two.device.put(START)).processes == 2
     later = [replace(s, module=s.device.machine.load(ptx)) for s in (one, two)]
@@ -161,7 +177,7 @@ def test_what_comes_after_the_first_launch(settings: Settings, ptx: str) -> None
 
 
 def test_a_process_that_was_killed(settings: Settings) -> None:
-    """The launch runs on one core then, as do those after it."""
+    """After one of its processes is killed, a launch and all later ones run on one core."""
     one, two = settings
     before = _children()
     assert two.launch("scaled", two.device.put(START)).processes == 2
@@ -178,7 +194,7 @@ def test_a_process_that_was_killed(settings: Settings) -> None:
 
 
 def test_processes_end_with_the_machine(settings: Settings) -> None:
-    """None is left when a machine is closed, and a closed one starts others when it needs them."""
+    """Closing a machine ends its processes, and a later launch starts new ones."""
     two = settings[1]
     before = _children()
     for kernel in ("scaled", "uneven"):
@@ -189,7 +205,7 @@ def test_processes_end_with_the_machine(settings: Settings) -> None:
 
 
 def _children() -> set[int]:
-    """Processes of which this one is the parent."""
+    """Return the ids of this process's children."""
     children = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,3 +1,5 @@
+"""Counters of instructions, memory accesses and matrix operations."""
+
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,6 +39,7 @@ def module(device: Device, counted_ptx: str) -> LoadedModule:
 
 
 def access(counters: KernelCounters, kind: str, space: str) -> AccessCounts:
+    """Return the only counts of one kind of access in one state space."""
     (found,) = (a for a in counters.accesses if (a.kind, a.space) == (kind, space))
     return found
 
@@ -44,6 +47,7 @@ def access(counters: KernelCounters, kind: str, space: str) -> AccessCounts:
 def launch(
     device: Device, module: LoadedModule, kernel: str, *arguments: bytes, **shape: object
 ) -> KernelCounters:
+    """Launch a kernel, check that it has no findings, and return its counters."""
     result = device.launch(module, kernel, arguments, **shape)  # type: ignore[arg-type]
     assert result.findings == ()
     assert result.counters is not None
@@ -55,7 +59,7 @@ def launch(
 def test_sectors_per_request(
     device: Device, module: LoadedModule, stride: int, sectors: int
 ) -> None:
-    """Neighbouring words share sectors of 32 bytes, and one word is one sector for all."""
+    """Neighbouring words share 32-byte sectors, and one word for all threads is one sector."""
     x = device.put(np.zeros(128 * max(stride, 1), np.float32))
     y = device.put(np.zeros(128, np.float32))
     counters = launch(
@@ -76,7 +80,7 @@ def test_sectors_per_request(
 
 
 def test_float4(device: Device, module: LoadedModule) -> None:
-    """A warp's float4 are 512 bytes in 16 sectors."""
+    """The float4 of a warp are 512 bytes in 16 sectors."""
     x, y = (device.put(np.zeros(128, np.float32)) for _ in range(2))
     counters = launch(device, module, "copy_quads", pointer(x), pointer(y))
     load = access(counters, "load", "global")
@@ -88,7 +92,7 @@ def test_float4(device: Device, module: LoadedModule) -> None:
     ("stride", "wavefronts"), [(1, 1), (2, 2), (3, 1), (4, 4), (32, 32), (0, 1)]
 )
 def test_bank_conflicts(device: Device, module: LoadedModule, stride: int, wavefronts: int) -> None:
-    """Threads whose words differ and lie in one of 32 banks need a pass each."""
+    """Different words in one of the 32 banks take one wavefront each."""
     y = device.put(np.zeros(32, np.int32))
     arguments = [pointer(y), int32(stride)]
     result = device.launch(module, "shared_stride", arguments, dynamic_shared_bytes=4096)
@@ -102,7 +106,7 @@ def test_bank_conflicts(device: Device, module: LoadedModule, stride: int, wavef
 def test_bank_conflicts_of_float4(
     device: Device, module: LoadedModule, stride: int, wavefronts: int
 ) -> None:
-    """16-byte accesses go by quarters of a warp, each of which fills the banks once."""
+    """16-byte accesses are served a quarter of a warp at a time, each filling the banks once."""
     y = device.put(np.zeros(128, np.float32))
     counters = launch(
         device, module, "shared_vectors", pointer(y), int32(stride), dynamic_shared_bytes=1024
@@ -112,7 +116,7 @@ def test_bank_conflicts_of_float4(
 
 
 def test_instructions_and_operations(device: Device, module: LoadedModule) -> None:
-    """Instructions are by class, over threads and warps; a fused operation counts two."""
+    """Instructions are counted by class, per thread and per warp; a fused operation counts two."""
     y, z = device.put(np.ones(48, np.float32)), device.put(np.ones(48, np.float64))
     arguments = [pointer(y), pointer(z), np.float32(2).tobytes(), np.float64(3).tobytes()]
     counters = launch(device, module, "arithmetic", *arguments, block=(48, 1, 1))
@@ -126,7 +130,7 @@ def test_instructions_and_operations(device: Device, module: LoadedModule) -> No
 
 
 def at_line(counters: KernelCounters, text: str) -> AccessCounts:
-    """What was counted at the line of counted.cu that ends in a comment."""
+    """Return the counts of the line of counted.cu that ends in a comment `text`."""
     (line,) = (
         n for n, code in enumerate(SOURCE.read_text().split("\n"), 1) if code.endswith(f"// {text}")
     )
@@ -136,7 +140,7 @@ def at_line(counters: KernelCounters, text: str) -> AccessCounts:
 
 @pytest.mark.parametrize(("pitch", "wavefronts"), [(16, 4), (32, 8), (80, 4), (128, 32)])
 def test_ldmatrix(device: Device, module: LoadedModule, pitch: int, wavefronts: int) -> None:
-    """Eight rows of 16 bytes are a wavefront, if they lie in different banks."""
+    """Eight rows of 16 bytes take one wavefront if they lie in different banks."""
     y = device.put(np.zeros(32, np.uint32))
     arguments = pointer(y), int32(pitch)
     counters = launch(device, module, "load_matrices", *arguments, dynamic_shared_bytes=32 * pitch)
@@ -148,7 +152,7 @@ def test_ldmatrix(device: Device, module: LoadedModule, pitch: int, wavefronts: 
 
 @pytest.mark.parametrize(("stride", "sectors"), [(1, 16), (2, 32)])
 def test_cp_async(device: Device, module: LoadedModule, stride: int, sectors: int) -> None:
-    """A copy is a request to global memory and one to shared memory."""
+    """A copy counts as one request to global memory and one to shared memory."""
     x, y = (device.put(np.zeros(256, np.float32)) for _ in range(2))
     arguments = pointer(x), pointer(y), int32(stride)
     counters = launch(device, module, "copy_async", *arguments, dynamic_shared_bytes=512)
@@ -161,7 +165,7 @@ def test_cp_async(device: Device, module: LoadedModule, stride: int, sectors: in
 
 
 def test_bulk_copies(device: Device, module: LoadedModule) -> None:
-    """They count as many requests as there are 128 bytes, and none of shared memory's passes."""
+    """A bulk copy counts one request per 128 bytes and no wavefronts."""
     x, y = (device.put(np.zeros(260, np.float32)) for _ in range(2))
     counters = launch(
         device, module, "copy_bulk", pointer(x), pointer(y), dynamic_shared_bytes=1040
@@ -181,7 +185,7 @@ def test_bulk_copies(device: Device, module: LoadedModule) -> None:
 def test_wmma(
     device: Device, module: LoadedModule, kernel: str, requests: int, nbytes: int
 ) -> None:
-    """Fragments are moved as ptxas has it: ldmatrix, words, and pairs of sums in a row."""
+    """Fragments move as ptxas compiles them: by ldmatrix, words, and pairs of sums in a row."""
     x = device.put(np.zeros(256, np.float16))
     y = device.put(np.zeros(256, np.float32))
     counters = launch(device, module, kernel, pointer(x), pointer(y), dynamic_shared_bytes=512)
@@ -196,7 +200,7 @@ def test_wmma(
 
 
 def test_wgmma(device: Device, module: LoadedModule) -> None:
-    """Both matrices are read from shared memory once; the operations are bfloat16's."""
+    """Both matrices are read once from shared memory, and the operations count as bfloat16's."""
     y = device.put(np.zeros(128, np.float32))
     counters = launch(
         device, module, "warpgroup", pointer(y), block=(128, 1, 1), dynamic_shared_bytes=2560
@@ -208,7 +212,7 @@ def test_wgmma(device: Device, module: LoadedModule) -> None:
 
 
 def test_divergent_branches(device: Device, module: LoadedModule) -> None:
-    """A branch is divergent in the warps whose threads part; the idle lanes show."""
+    """A branch is divergent in warps whose threads part, and idle lanes lower the average."""
     y = device.put(np.zeros(128, np.int32))
     counters = launch(device, module, "divergent", pointer(y), int32(8), block=(64, 1, 1))
     divergent = [b for b in counters.branches if b.divergent]
@@ -226,7 +230,7 @@ def test_divergent_branches(device: Device, module: LoadedModule) -> None:
 def test_counts_are_repeatable(
     device: Device, counted_ptx: str, chunk_lanes: int, schedule: int
 ) -> None:
-    """They depend neither on how blocks are grouped nor on their order, nor on earlier launches."""
+    """Counts do not depend on how blocks are grouped, their order, or earlier launches."""
     machine = Machine(
         device.machine.memory, counters=True, chunk_lanes=chunk_lanes, schedule=schedule
     )
@@ -253,7 +257,7 @@ def test_launches_are_summed(device: Device, module: LoadedModule) -> None:
 
 
 def test_nothing_is_counted_unless_asked(memory: Memory, counted_ptx: str) -> None:
-    """Counting is off in normal checking."""
+    """A machine without the `counters` option counts nothing."""
     device = Device(Machine(memory))
     x, y = (device.put(np.zeros(128, np.float32)) for _ in range(2))
     module = device.machine.load(counted_ptx)
@@ -261,6 +265,7 @@ def test_nothing_is_counted_unless_asked(memory: Memory, counted_ptx: str) -> No
 
 
 def instruction(name: str) -> Instruction:
+    """Return an instruction of the given name without operands."""
     opcode, *modifiers = name.split(".")
     return Instruction(opcode, tuple(modifiers), (), None, None, name)
 
@@ -289,7 +294,7 @@ def instruction(name: str) -> Instruction:
     ],
 )
 def test_classes(name: str, expected: str) -> None:
-    """Each instruction is counted once, in the class of what it does."""
+    """Each instruction is counted in exactly one class."""
     assert classify(instruction(name)) == expected
 
 
@@ -303,7 +308,7 @@ def test_classes(name: str, expected: str) -> None:
     ],
 )
 def test_floating_point_operations(name: str, expected: tuple[str, int]) -> None:
-    """A fused operation counts two, one on a pair twice as many."""
+    """A fused operation counts two, and an operation on a pair twice as many."""
     assert floating_point_operations(instruction(name)) == expected
 
 
@@ -321,7 +326,7 @@ def test_floating_point_operations(name: str, expected: tuple[str, int]) -> None
     ],
 )
 def test_matrix_operations(name: str, expected: tuple[str, int]) -> None:
-    """A product of matrices counts by the type of its factors, shared out among its threads."""
+    """A matrix product counts by its factors' type, divided among the participating threads."""
     assert matrix_operations(instruction(name)) == expected
 
 
@@ -338,12 +343,12 @@ def test_matrix_operations(name: str, expected: tuple[str, int]) -> None:
 def test_occupancy(
     registers: int, shared: int, threads: int, architecture: str, expected: Occupancy
 ) -> None:
-    """The scarcest of warps, blocks, registers and shared memory decides."""
+    """The scarcest of warps, blocks, registers and shared memory limits the occupancy."""
     assert occupancy(registers, shared, threads, architecture) == expected
 
 
 def test_ptxas_output() -> None:
-    """Registers, spills, stack and shared memory are read for each kernel."""
+    """Registers, spills, stack and shared memory are parsed for each kernel."""
     output = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function '_Z1kv' for 'sm_90'
 ptxas info    : Function properties for _Z1kv

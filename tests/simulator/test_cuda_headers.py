@@ -1,4 +1,7 @@
-"""Headers of CUDA beside the runtime's: those of templates work, libraries are names alone."""
+"""CUDA's headers other than the runtime's.
+
+Headers of templates work; those of libraries have declarations only.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ print(json.dumps(seen))
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """What each function of cuda_headers.cu gave."""
+    """Return the results of each function of cuda_headers.cu."""
     return answers_of(SCRIPT, SOURCE, tmp_path_factory.mktemp("headers"))
 
 
@@ -92,13 +95,13 @@ EXPECTED = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", EXPECTED)
 def test_headers_of_templates_work(seen: dict[str, object], name: str) -> None:
-    """Half types, cooperative groups, cub, thrust, wmma, pipelines and barriers do their work."""
+    """Half types, cooperative groups, cub, thrust, wmma, pipelines and barriers work."""
     assert seen[name] == EXPECTED[name]
 
 
 @pytest.mark.thorough
 def test_eight_bit_floats_are_rounded(seen: dict[str, object]) -> None:
-    """E4M3 has three bits behind the point: above 16, every second integer is there."""
+    """E4M3 has three fraction bits, so only every second integer above 16 is exact."""
     values = seen["to_fp8"]
     assert isinstance(values, list)
     assert values[:20] == [*NUMBERS[:17], 16.0, 18.0, 20.0]
@@ -106,11 +109,14 @@ def test_eight_bit_floats_are_rounded(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_products_of_matrices_are_computed(seen: dict[str, object]) -> None:
-    """In cuBLAS's order, by columns: turned, scaled, of several matrices, and with a vector."""
+    """Products by cuBLAS are computed in its column-major order.
+
+    They may be transposed, scaled, batched, or with a vector.
+    """
     numbers = torch.arange(256.0)
     a, b = numbers[:6].view(3, 2).T, numbers[6:12].view(2, 3).T
     b_turned = numbers[6:12].view(3, 2)
-    # Two matrices, of which the second lies behind the first.
+    # A batch of two matrices; the second lies behind the first.
     tall = torch.stack([numbers[:3], numbers[6:9]])
     both = (tall @ b).flatten()
     rows = torch.ones(4, 16)
@@ -124,14 +130,14 @@ def test_products_of_matrices_are_computed(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_constants_of_mathematics(seen: dict[str, object]) -> None:
-    """What math_constants.h defines: the first is infinity, the others pi as a float."""
+    """math_constants.h defines infinity and pi as floats."""
     assert seen["constants"] == [float("inf"), *[3.1415927410125732] * 255]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["random_numbers", "xorwow"])
 def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str) -> None:
-    """Each thread has a sequence of its own, with the mean that it should have."""
+    """Each thread draws a sequence of its own, with the expected mean."""
     values = seen[name]
     assert isinstance(values, list)
     assert len(set(values)) > 250
@@ -152,5 +158,5 @@ def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str)
     ],
 )
 def test_call_of_a_library_is_told(seen: dict[str, object], call: str, function: str) -> None:
-    """What is included and not used does no harm; what is called is named as who did the work."""
+    """A call of a library's function is reported by name; including its header is not."""
     assert seen[call] == f"{function} did the work"

@@ -1,6 +1,6 @@
 """The `cuda` device that a CPU-only torch gets in a worker.
 
-The tests' scripts run in one process other than this: the device cannot be taken away again.
+The tests' scripts run in a process of their own, because a device cannot be removed from a process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.simulator_only
 
 Script = Callable[[str], str]
 
-# Runs a script for each line of its input, and prints what it printed, or how it failed.
+# Runs a script for each line of its input. Prints the script's output, or its traceback.
 SERVER = """
 import contextlib, gc, io, json, sys, traceback
 from pathlib import Path
@@ -44,7 +44,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[Script]:
-    """Runs code in which `device` is the simulated device; answers what it printed."""
+    """Yield a function that runs code and returns its output; `device` is the simulated device."""
     libraries = build_libraries(Cache(default_root()), find_toolchain())
     python = interpreter.command("harness")[0]
     with subprocess.Popen(
@@ -66,7 +66,7 @@ def script() -> Iterator[Script]:
 
 
 def test_tensors_move_there_and_back(script: Script) -> None:
-    """`.cuda()`, `.to()`, `device=` and `.cpu()` keep values, and say where they are."""
+    """`.cuda()`, `.to()`, `device=` and `.cpu()` keep values and report the right device."""
     out = script("""
 x = torch.arange(6.0).reshape(2, 3)
 y = x.cuda()
@@ -77,7 +77,7 @@ print(y.is_cuda, y.device, y.cpu().equal(x), y.to("cpu", torch.float64).sum().it
 
 
 def test_modules_run_on_it(script: Script) -> None:
-    """The reference's own layer computes there what it computes on the CPU."""
+    """The reference's own layer computes on the device what it computes on the CPU."""
     out = script("""
 torch.manual_seed(0)
 layer = torch.nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1, groups=2)
@@ -103,7 +103,7 @@ print(actual.is_cuda, torch.allclose(actual.cpu(), expected, atol=1e-6))
 def test_what_torch_has_for_a_gpu_alone_runs_on_it(
     script: Script, module: str, shape: tuple[int, ...]
 ) -> None:
-    """For these modules torch takes operators that a CPU has not."""
+    """Modules whose operators torch has for GPUs only run on the device."""
     out = script(f"""
 layer = torch.nn.{module}
 x = torch.randn({shape})
@@ -118,7 +118,7 @@ print([torch.allclose(a, b.cpu(), atol=1e-6) for a, b in pairs])
 
 
 def test_views_share_memory(script: Script) -> None:
-    """A write through a slice, a transpose, a reshape or an unfold is seen by the whole."""
+    """A write through a slice, transpose, reshape or unfold changes the whole tensor."""
     out = script("""
 x = torch.zeros(4, 6, device="cuda")
 x[1:3, 2] = 1
@@ -138,7 +138,10 @@ print(x.cpu().tolist())
 
 
 def test_results_go_where_out_says(script: Script) -> None:
-    """As on the CPU: into its memory, in its type and strides; into other memory where it grows."""
+    """`out=` behaves as on the CPU.
+
+    The result has the type and strides of `out`, in its memory, or in other memory if `out` grows.
+    """
     out = script("""
 def results(place):
     x = torch.arange(6.0, device=place).reshape(2, 3)
@@ -163,7 +166,7 @@ print(results("cuda") == results("cpu"), results("cuda")[1])
 
 
 def test_fresh_memory_is_poisoned(script: Script) -> None:
-    """What `torch.empty` gives is NaN, and known as unwritten until something writes it."""
+    """`torch.empty` returns NaN, which counts as unwritten until something writes it."""
     out = script("""
 x = torch.empty(3, 4, device="cuda")
 print(x.cpu().isnan().all().item(), (device.writers(x) == 0).sum().item())
@@ -178,7 +181,7 @@ print((device.writers(x.double()) == 0).sum(1).tolist())
 
 
 def test_torch_cuda_answers(script: Script) -> None:
-    """The questions that submissions ask of torch.cuda have answers."""
+    """Submissions can query the properties of the device through torch.cuda."""
     out = script("""
 c = torch.cuda
 p = c.get_device_properties(0)
@@ -191,7 +194,7 @@ print(p.major, p.minor, p.multi_processor_count, p.warp_size, p.total_memory > 0
 
 
 def test_streams_and_events(script: Script) -> None:
-    """A stream is current inside its context and only there; events measure time forwards."""
+    """A stream is current only inside its context, and events measure increasing time."""
     out = script("""
 c = torch.cuda
 s = c.Stream()
@@ -229,7 +232,7 @@ except torch.OutOfMemoryError as error:
 
 
 def test_freed_memory_is_given_back(script: Script) -> None:
-    """Allocating and dropping more than the device has is no problem."""
+    """Successive allocations that together exceed the device's memory succeed."""
     out = script("""
 before = torch.cuda.memory_allocated()
 for _ in range(3):

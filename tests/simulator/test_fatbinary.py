@@ -8,12 +8,12 @@ from harness.simulator.ptx.fatbinary import images_in
 
 
 def image(content: bytes) -> bytes:
-    """A fat binary as nvcc begins it."""
+    """Return a fat binary with the header that nvcc writes."""
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(content)) + content
 
 
 def test_no_fat_binary_lies_within_another() -> None:
-    """A library of a million beginnings has one; those behind it are found, too."""
+    """A fat binary that contains a million headers is one, and those behind it are found."""
     nested = b"".join(image(b"")[:-8] + struct.pack("<Q", 1 << 20) for _ in range(1 << 17))
     whole = image(nested)
     library = b"code" + whole + b"data" + image(b"second") + image(b"")[:10]

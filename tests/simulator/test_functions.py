@@ -26,7 +26,7 @@ def module(device: Device, ptx: str) -> LoadedModule:
 
 
 def test_recursion(device: Device, module: LoadedModule) -> None:
-    """Every thread has its own depth; locals and registers of each activation are kept."""
+    """Threads recurse to different depths, and each activation keeps its locals and registers."""
     nodes = np.array(
         [[5, 1, 2], [7, 3, 4], [11, 5, -1], [13, -1, -1], [17, -1, 6], [19, -1, -1], [23, -1, -1]],
         np.int32,
@@ -53,7 +53,7 @@ def test_recursion(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.simulator_only
 def test_endless_recursion(device: Device, module: LoadedModule) -> None:
-    """The call stack has an end, and reaching it stops the kernel."""
+    """Endless recursion stops the kernel when the call stack is full."""
     own_child = np.array([[1, 0, -1]], np.int32)
     arguments = [pointer(device.put(a)) for a in (np.zeros(1, np.int32), own_child)]
     with pytest.raises(KernelTrap, match="bytes of the call stack are used up"):
@@ -62,7 +62,7 @@ def test_endless_recursion(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.parametrize("fixed", [0, 1, 2])
 def test_function_pointers(device: Device, module: LoadedModule, fixed: int) -> None:
-    """A table of functions is filled, and threads of a warp may call different ones."""
+    """Threads of a warp may call different functions of a table."""
     x = np.arange(32, dtype=np.float32)
     y = device.put(x)
     device.launch(module, "pointers", [pointer(y), int32(fixed)])
@@ -75,7 +75,7 @@ def test_function_pointers(device: Device, module: LoadedModule, fixed: int) -> 
 
 
 def test_virtual_functions(device: Device, module: LoadedModule) -> None:
-    """Objects in local memory find their class's functions."""
+    """Objects in local memory call the functions of their class."""
     y = device.put(np.zeros(16, np.int32))
     device.launch(module, "virtual_calls", [pointer(y)], block=(16, 1, 1))
 
@@ -87,7 +87,7 @@ def test_virtual_functions(device: Device, module: LoadedModule) -> None:
 
 
 def test_structures_through_a_pointer_to_a_function(device: Device, module: LoadedModule) -> None:
-    """Structures go in and out by value, with their padding."""
+    """Structures are passed and returned by value, with their padding."""
     form = "<d3sxh2x4f"
     given = [struct.pack(form, t / 2, b"abc", t, 1, 2, 3, t) for t in range(8)]
     size = len(given[0])
@@ -99,7 +99,7 @@ def test_structures_through_a_pointer_to_a_function(device: Device, module: Load
 
 
 def test_printf(device: Device, ptx: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Every conversion comes out as the C library writes it, in the order of the threads."""
+    """Every conversion is printed as the C library prints it, in the order of the threads."""
     loaded = device.machine.load(ptx)
     f = struct.unpack("<f", struct.pack("<f", 1.1))[0]
     arguments = [int32(2), struct.pack("<f", f), pointer(0)]
@@ -115,7 +115,7 @@ def test_printf(device: Device, ptx: str, capfd: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.simulator_only
 def test_printf_without_arguments(device: Device, ptx: str) -> None:
-    """What kernels print can be sent elsewhere."""
+    """The output of kernels can be redirected."""
     printed: list[bytes] = []
     machine = Machine(device.machine.memory, print_out=printed.append)
     Device(machine).launch(machine.load(ptx), "prints_plainly", [], block=(3, 1, 1))
@@ -126,7 +126,7 @@ def test_printf_without_arguments(device: Device, ptx: str) -> None:
 def test_failed_assertions(
     device: Device, module: LoadedModule, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A failed assertion is printed as CUDA prints it, thread by thread, and stops the kernel."""
+    """A failed assertion is printed for each thread as CUDA prints it, and stops the kernel."""
     x = np.ones((2, 8), np.int32)
     arguments = [pointer(device.put(x))]
     device.launch(module, "asserts", arguments, block=(4, 2, 1))
@@ -152,7 +152,7 @@ def test_failed_assertions(
 
 
 def test_branch_tables(device: Device, module: LoadedModule) -> None:
-    """brx.idx takes each thread to its own target, and they meet again."""
+    """brx.idx branches each thread to its own target, and the threads reconverge."""
     y = device.put(np.zeros(32, np.int32))
     device.launch(module, "switches", [pointer(y), int32(9)])
     expected = [[100, 1 + 9, 2 * 9][t % 3] for t in range(32)]

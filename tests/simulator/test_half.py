@@ -12,7 +12,7 @@ from harness.simulator.instructions.narrow import bf16_to_f32
 from tests.simulator.conftest import Compile
 from tests.simulator.support import Array, Device, bits, pointer
 
-# Digits, least exponent and largest number.
+# Bits of the significand, exponent of the smallest normal number, and largest number.
 FORMATS = {
     "f16": (11, -14, 65504.0),
     "bf16": (8, -126, float(np.array([0x7F7F0000], np.uint32).view(np.float32)[0])),
@@ -24,7 +24,11 @@ NUMBERS = ["f16", "bf16"]
 
 
 def rounded(value: Fraction | float, kind: str, mode: str = "rn") -> float:
-    """The number rounded once; too large becomes infinity, with `satfinite` the largest."""
+    """Return a number rounded once to a format.
+
+    `mode` is rn, rz, rm, rp or rna. A number that is too large becomes infinity, or with the suffix
+    `satfinite` the largest number of the format.
+    """
     if isinstance(value, float):
         if not math.isfinite(value):
             return value
@@ -55,20 +59,23 @@ def rounded(value: Fraction | float, kind: str, mode: str = "rn") -> float:
 
 
 def stored(values: Array, kind: str) -> Array:
-    """Bits, as an array that device.evaluate takes, of numbers that the format has."""
+    """Return the bits of numbers that the format has, as an array for `Device.evaluate`."""
     if kind == "f16":
         return values.astype(np.float16)
     return (values.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
 
 
 def numbers(array: Array, kind: str) -> Array:
-    """float64 numbers of bits."""
+    """Return bits as float64 numbers."""
     with np.errstate(invalid="ignore"):
         return (array if kind == "f16" else bf16_to_f32(array)).astype(np.float64)
 
 
 def awkward(kind: str, count: int, seed: int) -> Array:
-    """Numbers of the format: of all sizes, subnormal, with few bits, zeros and infinities."""
+    """Return numbers of a format that are hard to round.
+
+    They are of all sizes, subnormal, short, zero and infinite.
+    """
     rng = np.random.default_rng(seed)
     raw = rng.integers(0, 2**16, count).astype(np.uint16)
     raw[::3] &= 0xFFC0 if kind == "f16" else 0xFFF8
@@ -81,10 +88,10 @@ def awkward(kind: str, count: int, seed: int) -> Array:
 
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_fma_rounds_once(device: Device, kind: str) -> None:
-    """Fma in half precision is the exact a * b + c rounded once, subnormal results included."""
+    """A half precision fma rounds the exact a * b + c once, also to a subnormal result."""
     a, b, c = (awkward(kind, 900, seed) for seed in (1, 2, 3))
     a[:5], b[5:10] = 1.5, 0.75
-    # Sums beside the middle of two neighbours.
+    # Sums close to the midpoint between two neighbours.
     c[300:600] = [rounded(x * y, kind) for x, y in zip(a[300:600], b[300:600], strict=True)]
     operands = [stored(x, kind) for x in (a, b, c)]
     got = numbers(
@@ -99,7 +106,7 @@ def test_fma_rounds_once(device: Device, kind: str) -> None:
 @pytest.mark.parametrize("kind", NUMBERS)
 @pytest.mark.parametrize("opcode", ["add", "sub", "mul"])
 def test_arithmetic_of_halves(device: Device, kind: str, opcode: str) -> None:
-    """Add, sub and mul round once; both halves of a pair are computed alike."""
+    """Add, sub and mul round once, and a pair gives the results of its halves."""
     a, b = (awkward(kind, 600, seed) for seed in (4, 5))
     x, y = stored(a, kind), stored(b, kind)
     suffix = "rn." if kind == "bf16" else ""
@@ -115,7 +122,7 @@ def test_arithmetic_of_halves(device: Device, kind: str, opcode: str) -> None:
 
 
 def test_modifiers_of_half_arithmetic(device: Device) -> None:
-    """`.sat` clamps to [0, 1], `.relu` to 0, `.ftz` takes subnormal numbers for zeros."""
+    """`.sat` clamps to [0, 1], `.relu` clamps to 0, and `.ftz` flushes subnormals to zero."""
     a = np.array([0.75, -3, 2, np.nan, 2.0**-15, -(2.0**-15)], np.float16)
     one, zero = np.ones(6, np.float16), np.full(6, -0.0, np.float16)
 
@@ -130,7 +137,10 @@ def test_modifiers_of_half_arithmetic(device: Device) -> None:
 
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_extrema_of_halves(device: Device, kind: str) -> None:
-    """-0 is less than +0; a NaN loses, unless `.NaN`; `.xorsign.abs` compares magnitudes."""
+    """Minimum and maximum order -0 before +0 and ignore a NaN, unless `.NaN` is given.
+
+    `.xorsign.abs` compares magnitudes.
+    """
     a = stored(np.array([0.0, -0.0, np.nan, 1, np.nan, -3]), kind)
     b = stored(np.array([-0.0, 0.0, 2, np.nan, np.nan, 2]), kind)
     negative_zero = 0x8000
@@ -147,7 +157,7 @@ def test_extrema_of_halves(device: Device, kind: str) -> None:
 
 
 def test_comparisons_of_pairs(device: Device) -> None:
-    """Setp of a pair gives a predicate for each half, set numbers or masks."""
+    """`setp` of a pair sets a predicate for each half; `set` sets numbers or masks."""
     a = np.array([1, 5, 2, np.nan], np.float16).view(np.uint32)
     b = np.array([2, 4, 2, 1], np.float16).view(np.uint32)
     out = np.zeros(2, np.uint32)
@@ -171,7 +181,7 @@ def test_comparisons_of_pairs(device: Device) -> None:
     ],
 )
 def test_rounding_of_float32(device: Device, kind: str, mode: str) -> None:
-    """Cvt from float32 rounds in every direction; what is too large depends on the direction."""
+    """A conversion from float32 rounds, and overflows, as its direction requires."""
     rng = np.random.default_rng(3)
     a = rng.integers(0, 2**32, 600, np.uint64).astype(np.uint32).view(np.float32)
     a[::2] = np.ldexp(rng.uniform(-1, 1, 300), rng.integers(-26, 17, 300)).astype(np.float32)
@@ -191,7 +201,7 @@ def test_rounding_of_float32(device: Device, kind: str, mode: str) -> None:
 
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_bytes_of_floats(device: Device, kind: str) -> None:
-    """Conversion to 8 bits saturates and rounds to nearest even; back to f16 it is exact."""
+    """A conversion to 8 bits saturates and rounds to nearest even; back to f16 it is exact."""
     rng = np.random.default_rng(4)
     a = np.ldexp(rng.uniform(-1, 1, 500), rng.integers(-18, 18, 500)).astype(np.float32)
     b = a[::-1].copy()
@@ -205,7 +215,7 @@ def test_bytes_of_floats(device: Device, kind: str) -> None:
 
 
 def test_conversions_of_64_bit_integers(device: Device) -> None:
-    """An integer past 53 bits is rounded to bf16 once."""
+    """An integer of more than 53 bits is rounded to bf16 once."""
     a = np.array([2**62 + 2**54 + 1, 2**62 + 2**54, -(2**63), 5, -(2**53) - 1], np.int64)
     got = device.evaluate("cvt.rn.bf16.s64 %d, %a", a, out=np.zeros(5, np.uint16))
     assert numbers(got, "bf16").tolist() == [rounded(Fraction(int(x)), "bf16") for x in a]
@@ -214,7 +224,7 @@ def test_conversions_of_64_bit_integers(device: Device) -> None:
 @pytest.mark.approximate
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_approximations_of_halves(device: Device, kind: str) -> None:
-    """ex2 and tanh are within the error that the PTX ISA allows."""
+    """The errors of ex2 and tanh are at most those that the PTX ISA allows."""
     x = np.linspace(-4, 4, 200)
     a = stored(x, kind)
     x = numbers(a, kind)
@@ -230,7 +240,7 @@ def test_approximations_of_halves(device: Device, kind: str) -> None:
 def test_functions_of_the_cuda_headers(
     device: Device, compile_ptx: Compile, kind: str, architecture: str
 ) -> None:
-    """What cuda_fp16.h and cuda_bf16.h compile to gives what their documentation says."""
+    """Functions of cuda_fp16.h and cuda_bf16.h return what their documentation says."""
     module = device.machine.load(
         compile_ptx(Path(__file__).with_name("half.cu"), architecture=architecture)
     )

@@ -12,7 +12,7 @@ ROUNDINGS = ["rn", "rz", "rm", "rp"]
 
 
 def rounded(value: Fraction, dtype: type, mode: str) -> float:
-    """The exact number rounded once to float32 or float64; a zero result is +0."""
+    """Return an exact number rounded once to float32 or float64; a zero result is +0."""
     info = np.finfo(dtype)
     smallest = Fraction(float(info.smallest_subnormal))
     digits = info.nmant
@@ -40,7 +40,10 @@ def rounded(value: Fraction, dtype: type, mode: str) -> float:
 
 
 def awkward(dtype: type, count: int, seed: int) -> Array:
-    """Numbers of all sizes, subnormal ones among them, and many with few bits (ties)."""
+    """Return numbers that are hard to round.
+
+    They are of all sizes, among them subnormal ones and many short ones, which cause ties.
+    """
     rng = np.random.default_rng(seed)
     info = np.finfo(dtype)
     exponents = rng.integers(info.minexp - info.nmant, info.maxexp, count)
@@ -56,10 +59,10 @@ def awkward(dtype: type, count: int, seed: int) -> Array:
 @pytest.mark.parametrize("mode", ROUNDINGS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_fma_rounds_once(device: Device, dtype: type, mode: str) -> None:
-    """Fma is the exact a * b + c rounded once, ties and double-rounding traps included."""
+    """An fma rounds the exact a * b + c once, also for ties and double rounding."""
     a, b, c = (awkward(dtype, 1500, seed) for seed in (1, 2, 3))
     with np.errstate(all="ignore"):
-        # Sums whose exact value lies just beside the middle between two float32 or float64.
+        # Sums whose exact value is close to the midpoint of two neighbouring numbers.
         c[500:1000] = (a[500:1000].astype(np.float64) * b[500:1000]).astype(dtype)
         tiny = np.ldexp(dtype(1), np.int32(-np.finfo(dtype).nmant - 1)).astype(dtype)
         a[1000:1250], b[1000:1250] = 1 + 2 * tiny, 1 + 2 * tiny
@@ -76,10 +79,11 @@ def test_fma_rounds_once(device: Device, dtype: type, mode: str) -> None:
 
 
 def test_fma_double_rounding_trap(device: Device) -> None:
-    """A product just beside a tie, where rounding to float64 first would give the wrong float32."""
+    """A product close to a tie is right where rounding to float64 first would be wrong."""
     a = np.array([1 + 2**-12], np.float32)
     b = np.array([1 + 2**-12], np.float32)
-    # a * b = 1 + 2^-11 + 2^-24: exactly between two float32; c decides, far below float64's bits.
+    # a * b = 1 + 2^-11 + 2^-24 is the midpoint of two float32. c decides which is nearer, but
+    # float64 would lose c.
     c = np.array([2.0**-100], np.float32)
     got = device.evaluate("fma.rn.f32 %d, %a, %b, %c", a, b, c, out=a)
     assert got[0] == np.float32(1 + 2**-11 + 2**-23)
@@ -91,7 +95,7 @@ def test_fma_double_rounding_trap(device: Device) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "sqrt", "rcp"])
 def test_rounding_modes(device: Device, name: str, dtype: type, mode: str) -> None:
-    """Each operation is the exact result rounded once, in each of the four directions."""
+    """Each operation rounds the exact result once, in each of the four directions."""
     a, b = awkward(dtype, 600, 4), awkward(dtype, 600, 5)
     b[b == 0] = 3
     a = np.abs(a) if name == "sqrt" else a
@@ -104,7 +108,8 @@ def test_rounding_modes(device: Device, name: str, dtype: type, mode: str) -> No
     for x, y, result in zip(a, b, got, strict=True):
         p, q = Fraction(float(x)), Fraction(float(y))
         if name == "sqrt":
-            # The result is right when squaring its neighbours' middle points brackets x.
+            # An irrational root is neither representable nor a tie. Its first 1200 fraction bits
+            # plus a little therefore round as the root itself does.
             root = Fraction(math.isqrt(int(p * 2**2400)), 2**1200)
             exact = root if root * root == p else root + Fraction(1, 2**1300)
         else:
@@ -113,7 +118,7 @@ def test_rounding_modes(device: Device, name: str, dtype: type, mode: str) -> No
 
 
 def test_float32_nan_is_canonical(device: Device) -> None:
-    """A NaN result of float32 arithmetic is 0x7FFFFFFF, whatever NaN went in."""
+    """A NaN result of float32 arithmetic is 0x7FFFFFFF for every NaN operand."""
     a = np.array([0x7FB1DEAD, 0xFFC00001, 0x7F800000], np.uint32).view(np.float32)
     b = np.array([0, 0x3F800000, 0xFF800000], np.uint32).view(np.float32)
     for name in ("add.f32 %d, %a, %b", "mul.f32 %d, %a, %b", "fma.rn.f32 %d, %a, %b, %b"):
@@ -122,7 +127,7 @@ def test_float32_nan_is_canonical(device: Device) -> None:
 
 
 def test_extremes_of_nan_and_signed_zero(device: Device) -> None:
-    """Min and max prefer the number to the NaN, unless .NaN says otherwise; -0 < +0."""
+    """Min and max return the number and not the NaN, unless `.NaN` is given; -0 < +0."""
     a = np.array([np.nan, 1, np.nan, 0.0, -0.0, -1], np.float32)
     b = np.array([2, np.nan, np.nan, -0.0, 0.0, -2], np.float32)
     low = device.evaluate("min.f32 %d, %a, %b", a, b, out=a)
@@ -135,7 +140,7 @@ def test_extremes_of_nan_and_signed_zero(device: Device) -> None:
 
 
 def test_flush_to_zero_and_saturation(device: Device) -> None:
-    """.ftz drops subnormals going in and coming out; .sat clamps to [0, 1], NaN to 0."""
+    """`.ftz` flushes subnormal operands and results; `.sat` clamps to [0, 1], and NaN to 0."""
     tiny = np.float32(2.0**-126)
     a = np.array([tiny / 2, -tiny / 4, tiny, 1], np.float32)
     b = np.array([1, 1, 0.5, 2.0**-127], np.float32)
@@ -148,7 +153,7 @@ def test_flush_to_zero_and_saturation(device: Device) -> None:
 
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
 def test_comparisons_with_nan(device: Device, name: str) -> None:
-    """Ordered comparisons are false with a NaN, unordered ones true."""
+    """Ordered comparisons with a NaN are false, unordered ones true."""
     values = np.array([0.0, -0.0, 1, -1, np.inf, np.nan], np.float32)
     a, b = np.repeat(values, 6), np.tile(values, 6)
     out = np.zeros(36, np.int32)
@@ -180,7 +185,7 @@ def test_comparisons_with_nan(device: Device, name: str) -> None:
 def test_approximations(
     device: Device, name: str, function: np.ufunc, relative: float, absolute: float
 ) -> None:
-    """Approximate functions are within the error that the PTX manual gives for them."""
+    """The errors of approximate functions are at most those in the PTX manual."""
     a = np.linspace(-3, 3, 101).astype(np.float32)
     got = device.evaluate(f"{name}.approx.f32 %d, %a", a, out=a)
     exact = function(a.astype(np.float64))
@@ -202,14 +207,14 @@ def test_half_precision_rounds_once(device: Device, name: str) -> None:
 
 
 def brain(value: float) -> Array:
-    """The bits of a number that bfloat16 holds."""
+    """Return the bits of a number that bfloat16 holds."""
     return (np.array([value], np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def test_bfloat16_fma_rounds_once(device: Device) -> None:
-    """Where float64 alone would round twice, a tiny addend still decides the tie."""
+    """A tiny addend decides a tie of a bfloat16 fma, which float64 alone would round twice."""
     a, b, c = brain(1 + 2**-4), brain(1 + 2**-4), brain(2.0**-100)
-    # (1 + 2^-4)^2 = 1 + 2^-3 + 2^-8: exactly between two bfloat16.
+    # (1 + 2^-4)^2 = 1 + 2^-3 + 2^-8 is the midpoint of two bfloat16.
     up = device.evaluate("fma.rn.bf16 %d, %a, %b, %c", a, b, c, out=a)
     even = device.evaluate("mul.rn.bf16 %d, %a, %b", a, b, out=a)
     assert up[0] == brain(1 + 2**-3 + 2**-7)[0]

@@ -13,23 +13,23 @@ WIDE = [*AWKWARD, 1 << 32, (1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1,
 
 
 def signed(value: int, width: int) -> int:
-    """The value of the low bits as a two's complement number."""
+    """Return the low bits as a two's complement number."""
     value %= 1 << width
     return value - (1 << width) if value >> (width - 1) else value
 
 
 def truncated(a: int, b: int) -> int:
-    """The quotient rounded towards zero."""
+    """Return the quotient rounded towards zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def divided(a: int, b: int) -> int:
-    """C's quotient; all ones for a zero divisor."""
+    """Return C's quotient; all ones for a zero divisor."""
     return -1 if b == 0 else truncated(a, b)
 
 
 def remainder(a: int, b: int) -> int:
-    """C's remainder; all ones for a zero divisor."""
+    """Return C's remainder; all ones for a zero divisor."""
     return -1 if b == 0 else a - b * truncated(a, b)
 
 
@@ -47,7 +47,10 @@ BINARY: dict[str, Callable[[int, int], int]] = {
 @pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize("name", [*BINARY, "mul.hi"])
 def test_binary(device: Device, name: str, kind: str) -> None:
-    """Wrap-around, signs, and division as the hardware does it, at every width."""
+    """Binary operations wrap around and respect signs at every width.
+
+    Division by zero gives what the hardware gives.
+    """
     width = int(kind[1:])
     dtype = np.dtype(f"u{width // 8}")
     values = [v % (1 << width) for v in (WIDE if width == 64 else AWKWARD)]
@@ -84,7 +87,7 @@ def test_wide_products(device: Device, kind: str) -> None:
     + [("shr", f"{s}{w}") for s in "su" for w in (16, 32, 64)],
 )
 def test_shifts(device: Device, direction: str, kind: str) -> None:
-    """Amounts of the width and more shift everything out, or leave the sign."""
+    """Shifts by the width or more leave zeros, or the sign."""
     width = int(kind[1:])
     values = [0, 1, 0x8001, 0xFFFF, (1 << width) - 1, 1 << (width - 1), 0x5A5A]
     amounts = [0, 1, 7, width - 1, width, width + 1, 255, 65536, 1 << 31, (1 << 32) - 1]
@@ -100,7 +103,7 @@ def test_shifts(device: Device, direction: str, kind: str) -> None:
 
 @pytest.mark.parametrize("width", [32, 64])
 def test_counting_bits(device: Device, width: int) -> None:
-    """popc, clz, brev and bfind, zero included."""
+    """popc, clz, brev and bfind are right, also for zero."""
     values = [v % (1 << width) for v in WIDE]
     a = np.array(values, f"u{width // 8}")
     narrow = np.zeros(len(a), np.uint32)
@@ -123,9 +126,9 @@ def test_counting_bits(device: Device, width: int) -> None:
 
 @pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
 def test_bit_fields(device: Device, kind: str) -> None:
-    """Bfe and bfi, bit by bit as the PTX manual writes them down, fields past the end included.
+    """`bfe` and `bfi` follow the PTX manual bit by bit, also for fields beyond the end.
 
-    Of 32 bits, positions and lengths count modulo 256; of 64 bits, 256 is no position 0 on sm_90.
+    32-bit positions and lengths count modulo 256. 64-bit positions do not: 256 is not 0 on sm_90.
     """
     width = int(kind[1:])
     cases = [
@@ -155,7 +158,7 @@ def test_bit_fields(device: Device, kind: str) -> None:
 
 
 def test_permutations_and_logic(device: Device) -> None:
-    """prmt, lop3 and shf against their definitions."""
+    """prmt, lop3 and shf follow their definitions."""
     rng = np.random.default_rng(0)
     a, b, c = rng.integers(0, 1 << 32, (3, 200), np.uint32)
     got = device.evaluate("prmt.b32 %d, %a, %b, %c", a, b, c, out=a)
@@ -176,7 +179,7 @@ def test_permutations_and_logic(device: Device) -> None:
 
 
 def test_saturation_24_bits_and_sad(device: Device) -> None:
-    """add.sat, mul24 and sad at their limits."""
+    """add.sat, sub.sat, mul24 and sad are right at their limits."""
     a = np.array([2**31 - 1, -(2**31), 5, -1], np.int32)
     b = np.array([1, -1, 6, 2**31 - 1], np.int32)
     got = device.evaluate("add.sat.s32 %d, %a, %b", a, b, out=a)
@@ -194,7 +197,7 @@ def test_saturation_24_bits_and_sad(device: Device) -> None:
 
 @pytest.mark.parametrize("combine", ["and", "or", "xor"])
 def test_comparisons_combine_with_a_predicate(device: Device, combine: str) -> None:
-    """setp.cmp.op with both results: the second takes the comparison's opposite."""
+    """The second result of setp.cmp.op uses the opposite comparison."""
     a = np.array([1, 2, 1, 2], np.int32)
     b = np.array([2, 1, 2, 1], np.int32)
     c = np.array([0, 0, 1, 1], np.int32)
@@ -211,7 +214,7 @@ def test_comparisons_combine_with_a_predicate(device: Device, combine: str) -> N
 
 @pytest.mark.parametrize("name", ["lo", "ls", "hi", "hs", "lt", "le", "gt", "ge", "eq", "ne"])
 def test_unsigned_comparisons(device: Device, name: str) -> None:
-    """lo, ls, hi and hs are unsigned, the others as the type says."""
+    """lo, ls, hi and hs are unsigned; the other comparisons follow the type."""
     a = np.array([0, 1, 0xFFFFFFFF, 0x80000000], np.uint32).repeat(4)
     b = np.tile(np.array([0, 1, 0xFFFFFFFF, 0x80000000], np.uint32), 4)
     got = device.evaluate(f"setp.{name}.u32 %pa, %a, %b; selp.b32 %d, 1, 0, %pa", a, b, out=a)

@@ -1,4 +1,4 @@
-"""What Python and C both look at."""
+"""The structures that Python and C share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.simulator.ptx.space import Space
 
 
 def test_c_and_python_agree_on_every_field(tmp_path: Path) -> None:
-    """C has each field where ctypes has it, and structures and fields of the same size."""
+    """Offsets and sizes of all fields and structures are the same in C and in ctypes."""
     (tmp_path / NAME).write_text(header())
     lines = [f'#include "{NAME}"']
     for cls in STRUCTURES:
@@ -37,13 +37,13 @@ def _assert(condition: str) -> str:
 
 
 def test_c_numbers_state_spaces_as_python_does() -> None:
-    """The header has each space that an instruction may access, with the number that it gets."""
+    """The header has the number of each state space that an instruction may access."""
     for space in (Space.GLOBAL, Space.SHARED, Space.LOCAL, Space.PARAM, Space.GENERIC):
         assert f"SIM_{space.name} = {space.number}" in header()
 
 
 def test_a_field_without_a_type_in_c_is_refused() -> None:
-    """An annotation that C could not be told is found where the class is made."""
+    """A field whose annotation has no C type fails when its class is defined."""
     with pytest.raises(AttributeError):
 
         @structure("wrong")

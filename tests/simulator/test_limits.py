@@ -1,4 +1,4 @@
-"""What of a kernel fits on a multiprocessor, and what may be launched."""
+"""The limits of kernels on a multiprocessor, and of launches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SOURCE = Path(__file__).with_name("occupancy.c")
 
 @pytest.fixture(scope="module")
 def nvidias(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program that asks NVIDIA's header."""
+    """Return the path of a program that computes occupancy with NVIDIA's own header."""
     program = tmp_path_factory.mktemp("occupancy") / "occupancy"
     include = find_cuda_compiler().include
     subprocess.run(
@@ -48,7 +48,7 @@ def nvidias(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("architecture", MULTIPROCESSORS)
 def test_occupancy_is_nvidias(nvidias: Path, architecture: str) -> None:
-    """Of every mixture of registers, shared memory and threads, as many blocks fit."""
+    """The occupancy is NVIDIA's for every mixture of registers, shared memory and threads."""
     limits = MULTIPROCESSORS[architecture]
     registers = (0, 16, 33, 40, 63, 64, 72, 100, 128, 168, 255)
     shared = ((0, 0), (1, 0), (4096, 1000), (0, 48 << 10), (1024, limits.shared_bytes - 2048))
@@ -78,7 +78,10 @@ __global__ void many(float* y, int n) {
 
 @pytest.mark.parametrize(("options", "most"), [((), 255), (("-maxrregcount=40",), 40)])
 def test_registers_are_ptxass(tmp_path: Path, options: tuple[str, ...], most: int) -> None:
-    """With the option that the submission gave nvcc, which its fat binary keeps."""
+    """The kernel is assembled with the options that the submission gave nvcc.
+
+    The fat binary stores these options.
+    """
     compiler = find_cuda_compiler()
     (tmp_path / "many.cu").write_text(KERNEL)
     virtual = "-gencode=arch=compute_90,code=compute_90"
@@ -93,13 +96,13 @@ def test_registers_are_ptxass(tmp_path: Path, options: tuple[str, ...], most: in
 
 
 def limits(registers: int = 32, shared: int = 0, **bounds: object) -> Limits:
-    """A kernel that ptxas would say this of."""
+    """Return the limits of a kernel with these registers and bytes of shared memory."""
     resources = Resources(registers, 0, 0, 0, shared)
     return Limits("k", LaunchBounds(**bounds), lambda: resources, lambda: shared)  # type: ignore[arg-type]
 
 
 def request(threads: int, *, blocks: int = 1, cooperative: bool = False) -> LaunchRequest:
-    """A launch without shared memory."""
+    """Return a launch without dynamic shared memory."""
     return LaunchRequest((blocks, 1, 1), (threads, 1, 1), 0, None, cooperative)
 
 
@@ -146,7 +149,7 @@ def request(threads: int, *, blocks: int = 1, cooperative: bool = False) -> Laun
     ],
 )
 def test_refusals(kernel: Limits, launch: LaunchRequest, error: CudaError, words: str) -> None:
-    """Each has CUDA's error, and says what was asked for and what there is."""
+    """A refused launch has CUDA's error and a message with the request and the limit."""
     with pytest.raises(RefusedLaunch) as caught:
         check_launch(kernel, launch)
     assert (caught.value.error, str(caught.value)) == (error, words)
@@ -164,12 +167,12 @@ def test_refusals(kernel: Limits, launch: LaunchRequest, error: CudaError, words
     ],
 )
 def test_what_just_fits_is_launched(kernel: Limits, launch: LaunchRequest) -> None:
-    """The limits themselves are possible."""
+    """A launch exactly at a limit is accepted."""
     check_launch(kernel, launch)
 
 
 def test_bounds_are_read_from_directives() -> None:
-    """`.maxntid` limits the product; `.reqntid` wants the very extent."""
+    """`.maxntid` limits the number of threads; `.reqntid` requires the exact extent."""
     directives = (".maxntid 32, 8, 2", ".reqntid 16", ".minnctapersm 2")
     kernel = Function("k", True, (), (), {}, {}, (), (), {}, directives)
     assert LaunchBounds.of(kernel) == LaunchBounds(512, (16, 1, 1))

@@ -1,3 +1,5 @@
+"""The simulated machine: results, memory, findings and errors of small kernels."""
+
 import mmap
 import re
 import struct
@@ -26,7 +28,7 @@ def module(device: Device, kernels: str) -> LoadedModule:
 
 
 def conv_transpose(x: Array, w: Array, stride: int, padding: int, dilation: int) -> Array:
-    """The transposed convolution in float64, term by term."""
+    """Return the transposed convolution in float64, computed term by term."""
     batch, _, length = x.shape
     _, out, kernel = w.shape
     full: Array = np.zeros((batch, out, (length - 1) * stride + dilation * (kernel - 1) + 1))
@@ -49,7 +51,7 @@ def test_naive_transposed_convolution_is_right(
     dilation: int,
     chunk_lanes: int,
 ) -> None:
-    """The code that nvcc makes for either index width is right, however blocks are grouped."""
+    """A transposed convolution is exact for both index widths, however blocks are grouped."""
     rng = np.random.default_rng(1)
     x: Array = rng.integers(-9, 9, (2, 3, 37)).astype(dtype)
     w: Array = rng.integers(-9, 9, (3, 4, 3)).astype(dtype)
@@ -70,7 +72,7 @@ def test_naive_transposed_convolution_is_right(
 
 
 def test_threads_that_part_meet_again(device: Device, module: LoadedModule) -> None:
-    """Loops of a different length in every thread each end with their own count."""
+    """Threads whose loops have different lengths each get their own count."""
     expected = []
     for start in range(1, 301):
         value, count = start, 0
@@ -83,7 +85,7 @@ def test_threads_that_part_meet_again(device: Device, module: LoadedModule) -> N
 
 
 def test_block_and_thread_numbers(device: Device, module: LoadedModule) -> None:
-    """Three-dimensional grids and blocks are counted x first."""
+    """Indices of three-dimensional grids and blocks are numbered x first."""
     y = np.zeros((4, 3, 2, 2, 3, 5), np.int32)  # block z, y, x, thread z, y, x
     target = device.put(y)
     device.launch(module, "where", [pointer(target)], (2, 3, 4), (5, 3, 2))
@@ -93,7 +95,7 @@ def test_block_and_thread_numbers(device: Device, module: LoadedModule) -> None:
 
 
 def test_shared_memory_and_barriers(device: Device, module: LoadedModule) -> None:
-    """Static and dynamic shared memory belong to each block, and a barrier orders their use."""
+    """Static and dynamic shared memory belong to one block, and a barrier orders its use."""
     y = np.arange(48 * 5, dtype=np.int32)
     target = device.put(y)
     result = device.launch(module, "reverse", [pointer(target)], (5, 1, 1), (48, 1, 1), 48 * 4)
@@ -105,7 +107,7 @@ def test_shared_memory_and_barriers(device: Device, module: LoadedModule) -> Non
 def test_barrier_does_not_wait_for_threads_that_have_ended(
     device: Device, module: LoadedModule
 ) -> None:
-    """A barrier is for the threads that are left."""
+    """A barrier waits only for threads that have not ended."""
     y = np.zeros(8, np.int32)
     target = device.put(y)
     device.launch(module, "early_exit", [pointer(target)], (1, 1, 1), (8, 1, 1))
@@ -113,7 +115,7 @@ def test_barrier_does_not_wait_for_threads_that_have_ended(
 
 
 def test_variables_of_the_module(device: Device, module: LoadedModule) -> None:
-    """Constants and globals are initialised, pointers between them too; atomics add them up."""
+    """Constants and globals are initialised, also with pointers to each other, and atomics work."""
     target = device.put(np.zeros(32, np.float32))
     device.launch(module, "globals", [pointer(target)], (1, 1, 1), (32, 1, 1))
     table = np.array([1.5, 2.5, 3.5, 4.5], np.float32)
@@ -126,7 +128,7 @@ def test_variables_of_the_module(device: Device, module: LoadedModule) -> None:
 
 
 def test_device_functions(device: Device, module: LoadedModule) -> None:
-    """Calls pass numbers, structures by value and pointers to local variables."""
+    """Calls pass numbers, structures by value, and pointers to local variables."""
     target = device.put(np.zeros(32, np.float32))
     pair = struct.pack("<i3fd", 1, 10, 20, 30, 0.5)
     result = device.launch(module, "calls", [pointer(target), pair])
@@ -137,7 +139,7 @@ def test_device_functions(device: Device, module: LoadedModule) -> None:
 
 
 def test_vector_accesses(device: Device, module: LoadedModule) -> None:
-    """A float4 is loaded and stored in its order."""
+    """A float4 is loaded and stored in the order of its elements."""
     x = np.arange(128, dtype=np.float32).reshape(32, 4)
     target = device.put(np.zeros_like(x))
     device.launch(module, "vectors", [pointer(target), pointer(device.put(x))])
@@ -155,7 +157,7 @@ def test_local_arrays(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.simulator_only
 def test_store_past_the_end_is_found_where_it_is_made(device: Device, module: LoadedModule) -> None:
-    """The finding names kernel, line, thread and distance; the store does no harm."""
+    """A finding names kernel, line, thread and distance, and the store has no effect."""
     target = device.machine.memory.allocate(16)
     result = device.launch(module, "one_past", [pointer(target), int32(4)])
     (finding,) = result.findings
@@ -172,7 +174,7 @@ def test_store_past_the_end_is_found_where_it_is_made(device: Device, module: Lo
 
 @pytest.mark.simulator_only
 def test_reading_what_nothing_wrote(device: Device, module: LoadedModule) -> None:
-    """Such a load is a finding, once for all threads of a line, and gives the poison."""
+    """A load of unwritten memory is one finding per line and returns the poison."""
     source = device.machine.memory.allocate(128)
     target = device.put(np.zeros(32, np.float32))
     result = device.launch(module, "copies", [pointer(target), pointer(source)])
@@ -184,7 +186,7 @@ def test_reading_what_nothing_wrote(device: Device, module: LoadedModule) -> Non
 
 
 def test_what_is_copied_is_written(device: Device, module: LoadedModule) -> None:
-    """A store makes memory initialised for the next kernel."""
+    """Memory that a kernel stored to is initialised for the next kernel."""
     first = device.put(np.arange(32, dtype=np.float32))
     second, third = (device.machine.memory.allocate(128) for _ in range(2))
     for source, target in ((first, second), (second, third)):
@@ -211,7 +213,7 @@ def test_what_is_copied_is_written(device: Device, module: LoadedModule) -> None
 def test_messages_of_wrong_loads(
     device: Device, module: LoadedModule, address: str, message: str, fault: Fault | None
 ) -> None:
-    """Each way of missing an allocation is named; some of them would stop a GPU."""
+    """Each kind of invalid address has its own message, and a fault if a GPU would stop."""
     good = device.put(np.zeros(32, np.float32))
     freed = device.put(np.zeros(32, np.float32))
     device.machine.memory.free(freed)
@@ -225,8 +227,12 @@ def test_messages_of_wrong_loads(
 
 @pytest.mark.simulator_only
 def test_host_pointer_is_called_one(device: Device, module: LoadedModule) -> None:
-    """An address like a process's, and not like the device's, is likely a forgotten copy."""
-    # The heap of a Python that is always loaded at one address begins below all that are like it.
+    """An address like those of this process's memory is reported as a host pointer.
+
+    It usually means that a tensor was not copied to the device.
+    """
+    # The heap of a Python that is not position-independent lies below the addresses that look like
+    # host pointers, so the test maps a page instead.
     host = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), np.float32)
     target = device.put(np.zeros(32, np.float32))
     result = device.launch(module, "copies", [pointer(target), pointer(host.ctypes.data)])
@@ -236,7 +242,7 @@ def test_host_pointer_is_called_one(device: Device, module: LoadedModule) -> Non
 
 @pytest.mark.simulator_only
 def test_trap_stops_the_kernel(device: Device, module: LoadedModule) -> None:
-    """The error names the thread that trapped."""
+    """A trap raises an error that names the thread."""
     with pytest.raises(KernelTrap) as caught:
         device.launch(module, "traps", [int32(7)])
     assert caught.value.thread == (7, 0, 0)
@@ -245,7 +251,7 @@ def test_trap_stops_the_kernel(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.simulator_only
 def test_instructions_are_counted(device: Device) -> None:
-    """Every thread counts each of its instructions, a guarded one only where its guard is true."""
+    """A guarded instruction counts only for threads whose guard is true."""
     ptx = """
     .version 9.0
     .target sm_90
@@ -289,7 +295,7 @@ def test_barriers_that_can_never_complete(device: Device) -> None:
 
 @pytest.mark.parametrize("shift", [0, 1])
 def test_registers_of_waiting_threads_are_kept(device: Device, shift: int) -> None:
-    """A uniform register that one path overwrites keeps its value in the threads that did not."""
+    """A uniform register overwritten on one path keeps its value in the other threads."""
     ptx = f"""
     .version 9.0
     .target sm_90
@@ -316,7 +322,7 @@ def test_registers_of_waiting_threads_are_kept(device: Device, shift: int) -> No
 
 @pytest.mark.simulator_only
 def test_missing_instruction_is_named(device: Device) -> None:
-    """What the machine lacks stops the launch before anything runs, with text and place."""
+    """An unsupported instruction stops the launch before it runs; the error has text and line."""
     ptx = """
     .version 9.0
     .target sm_90
@@ -337,7 +343,7 @@ def test_missing_instruction_is_named(device: Device) -> None:
 
 @pytest.mark.simulator_only
 def test_other_kernels_of_the_module_still_run(device: Device, module: LoadedModule) -> None:
-    """One kernel that needs what is missing does not stop the others."""
+    """An unsupported kernel does not stop other kernels of its module."""
     with pytest.raises(UnsupportedInstruction, match=r"malloc.*allocates.*kernels\.cu"):
         device.launch(module, "allocates", [pointer(0)])
     device.launch(module, "traps", [int32(99)])
@@ -345,7 +351,7 @@ def test_other_kernels_of_the_module_still_run(device: Device, module: LoadedMod
 
 @pytest.mark.simulator_only
 def test_impossible_launches_are_refused(device: Device, module: LoadedModule) -> None:
-    """Blocks beyond 1024 threads, empty grids and wrong arguments are errors of the caller."""
+    """Blocks of more than 1024 threads, empty grids and wrong arguments are refused."""
     with pytest.raises(InvalidLaunch):
         device.launch(module, "traps", [int32(1)], block=(1025, 1, 1))
     with pytest.raises(InvalidLaunch):
@@ -366,7 +372,7 @@ def test_impossible_launches_are_refused(device: Device, module: LoadedModule) -
     ],
 )
 def test_readable_names(mangled: str, name: str) -> None:
-    """Findings name a kernel as its author does."""
+    """Findings use the name of a kernel that its author wrote."""
     assert readable(mangled) == name
 
 
@@ -398,7 +404,7 @@ SHARED = """
 @pytest.mark.simulator_only
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_shared_memory_starts_unwritten_in_every_block(device: Device, chunk_lanes: int) -> None:
-    """What an earlier block wrote in shared memory does not count as written."""
+    """Shared memory that an earlier block wrote counts as unwritten in the next block."""
     chunked = device.in_chunks_of(chunk_lanes)
     result = chunked.run(SHARED, [int32(4)], grid=(3, 1, 1), block=(32, 1, 1))
     (finding,) = (f for f in result.findings if f.severity == "error")
@@ -415,7 +421,7 @@ def test_shared_memory_starts_unwritten_in_every_block(device: Device, chunk_lan
     ],
 )
 def test_shared_memory_has_bounds(device: Device, at: int, access: str) -> None:
-    """Accesses outside the block's shared memory are found, on either side."""
+    """Accesses before and after the block's shared memory are found."""
     result = device.run(SHARED, [int32(at)], block=(1, 1, 1))
     assert [f.message for f in result.findings] == [
         f"4-byte load {access}",
@@ -425,7 +431,7 @@ def test_shared_memory_has_bounds(device: Device, at: int, access: str) -> None:
 
 @pytest.mark.simulator_only
 def test_a_deadlock_is_that_of_one_block(device: Device) -> None:
-    """Blocks whose barrier is complete go on; the error names the one that cannot."""
+    """Blocks with complete barriers continue, and the error names the block that cannot."""
     ptx = """
     .version 9.0
     .target sm_90

@@ -26,7 +26,7 @@ def module(device: Device, compile_ptx: Compile) -> LoadedModule:
 
 @pytest.mark.parametrize("name", ["load_x1", "load_x2", "load_x4", "load_x4_transposed"])
 def test_ldmatrix(device: Device, module: LoadedModule, name: str) -> None:
-    """Register i of a thread holds two neighbours of its row (or column) of matrix i."""
+    """Register i of a thread holds two neighbours of its row, or column, of matrix i."""
     count = int(name.split("_")[1][1])
     tiles = np.arange(count * 64, dtype=np.uint16).reshape(count, 8, 8) * 257
     target = device.put(np.zeros((count, 32), np.uint32))
@@ -42,7 +42,7 @@ def test_ldmatrix(device: Device, module: LoadedModule, name: str) -> None:
 
 
 def test_stmatrix_is_the_inverse_of_ldmatrix(device: Device, module: LoadedModule) -> None:
-    """It puts registers where ldmatrix took them from; `.trans` transposes each matrix."""
+    """An stmatrix stores registers where ldmatrix loads them; `.trans` transposes each matrix."""
     values = np.arange(256, dtype=np.uint16)
     target = device.put(np.zeros(256, np.uint16))
     arguments = [pointer(target), pointer(device.put(values)), int32(32)]
@@ -56,7 +56,7 @@ def test_stmatrix_is_the_inverse_of_ldmatrix(device: Device, module: LoadedModul
 
 @pytest.mark.simulator_only
 def test_ldmatrix_finds_what_nothing_wrote(device: Device, module: LoadedModule) -> None:
-    """The threads whose row was not written are named, at the line of the ldmatrix."""
+    """Initcheck names the threads whose row was not written, at the line of the ldmatrix."""
     target = device.put(np.zeros(256, np.uint16))
     source = device.put(np.zeros(256, np.uint16))
     arguments = [pointer(target), pointer(source), int32(28)]
@@ -70,7 +70,7 @@ def test_ldmatrix_finds_what_nothing_wrote(device: Device, module: LoadedModule)
 
 
 def run(device: Device, module: LoadedModule, name: str, a: Array, b: Array, c: Array) -> Array:
-    """The kernel's results for registers (register, thread); two warps in two blocks."""
+    """Return the result registers (register, thread) of a kernel that runs in two blocks."""
     target = device.put(np.zeros_like(c))
     arguments = [pointer(target), *(pointer(device.put(x)) for x in (a, b, c))]
     (name,) = (n for n in module.kernels if n.startswith(f"_Z{len(name)}{name}P"))
@@ -98,7 +98,10 @@ def run(device: Device, module: LoadedModule, name: str, a: Array, b: Array, c: 
 def test_mma_of_small_integers(
     device: Device, module: LoadedModule, name: str, kind: str, m: int, k: int, sum_kind: str
 ) -> None:
-    """Each shape and type has the fragment layout of the PTX ISA: integer products are exact."""
+    """Each shape and type has the fragment layout of the PTX ISA.
+
+    Products of small integers are exact, so that any other layout gives another result.
+    """
     rng = np.random.default_rng(7)
     a = rng.integers(-8, 8, (4, m, k))
     b = rng.integers(-8, 8, (4, k, 8))
@@ -119,7 +122,7 @@ def test_mma_of_bytes_saturates(device: Device, module: LoadedModule) -> None:
 
 
 def test_mma_of_doubles(device: Device, module: LoadedModule) -> None:
-    """m8n8k4 of f64 has one element of A and B in each thread, and two of C."""
+    """In m8n8k4 of f64, each thread has one element of A, one of B and two of C."""
     rng = np.random.default_rng(9)
     a, b, c = (rng.integers(-99, 99, s).astype(float) for s in ((8, 4), (4, 8), (8, 8)))
     g, t = LANE // 4, LANE % 4
@@ -131,9 +134,9 @@ def test_mma_of_doubles(device: Device, module: LoadedModule) -> None:
 
 
 def test_mma_cuts_off_low_bits(device: Device, module: LoadedModule) -> None:
-    """Terms are aligned to the largest; what is 26 bits or more below it counts for nothing.
+    """Terms are aligned to the largest one, and lose bits 26 or more places below it.
 
-    float32 has 24 bits, two more are kept in the sum, and the result is cut off, not rounded.
+    float32 has 24 bits. The sum keeps two more, and the result is truncated, not rounded.
     """
     a, b, c = np.zeros((4, 16, 16)), np.zeros((4, 16, 8)), np.zeros((4, 16, 8))
     a[:, :, 0], b[:, 0] = 1, 1
@@ -176,9 +179,9 @@ def test_mma_of_infinities(device: Device, module: LoadedModule) -> None:
 def test_mma_rounds_as_the_hardware(
     device: Device, module: LoadedModule, name: str, exponent_bits: int, sum_kind: str
 ) -> None:
-    """Sums of numbers of all sizes and of similar sizes, subnormal and not finite ones among them.
+    """Sums of numbers of all magnitudes are rounded as a GPU rounded them.
 
-    What is right is what a GPU gave.
+    Subnormal numbers, infinities and NaN are among them. The recorded results decide.
     """
     rng = np.random.default_rng(12)
     counts = {"mma_f16_k8": (2, 1), "mma_tf32_k4": (2, 1)}.get(name, (4, 2))
@@ -193,7 +196,7 @@ def test_mma_rounds_as_the_hardware(
 def words(
     rng: np.random.Generator, shape: tuple[int, int], width: int, exponent_bits: int, spread: int
 ) -> Array:
-    """32-bit registers of numbers whose exponents lie so far around that of 1; of all, if more."""
+    """Return 32-bit registers of numbers with `spread` exponents around that of 1."""
     total = 2**exponent_bits
     count = shape[0] * shape[1] * 32 // width
     middle = np.arange(total // 2 - spread // 2, total // 2 + (spread + 1) // 2) % total
@@ -205,7 +208,7 @@ def words(
 
 
 def test_tf32_ignores_the_low_bits(device: Device, module: LoadedModule) -> None:
-    """A float32 that was not rounded to tf32 is cut off to 10 bits of fraction."""
+    """A float32 operand of a tf32 mma is truncated to 10 fraction bits."""
     a, b, c = np.ones((4, 16, 8)), np.ones((4, 8, 8)), np.zeros((4, 16, 8))
     a += 2.0**-11
     registers = a_registers(a, "tf32"), b_registers(b, "tf32"), accumulator_registers(c, "f32")
@@ -214,7 +217,7 @@ def test_tf32_ignores_the_low_bits(device: Device, module: LoadedModule) -> None
 
 
 def test_a_diverged_warp_meets_at_the_mma(device: Device, module: LoadedModule) -> None:
-    """Threads that come first wait for the rest of their warp."""
+    """Threads that reach an mma first wait for the rest of their warp."""
     rng = np.random.default_rng(11)
     a = rng.integers(-8, 8, (4, 16, 16))
     b = rng.integers(-8, 8, (4, 16, 8))
@@ -233,7 +236,7 @@ def test_a_diverged_warp_meets_at_the_mma(device: Device, module: LoadedModule) 
 
 @pytest.mark.simulator_only
 def test_a_partial_warp_cannot_multiply(device: Device, module: LoadedModule) -> None:
-    """A block of 48 threads has a warp that is never complete; the error says so."""
+    """An mma in an incomplete warp raises an error that says so."""
     zeros = device.put(np.zeros(4 * 96, np.uint32))
     (name,) = (n for n in module.kernels if "mma_s8_k16" in n)
     with pytest.raises(UnmetCondition, match="rest of a warp") as caught:

@@ -1,3 +1,5 @@
+"""Device memory: allocation, poison, initialised bytes, and sparse allocations."""
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ pytestmark = pytest.mark.simulator_only
 
 
 def test_fresh_memory_is_poisoned_aligned_and_unwritten(memory: Memory) -> None:
-    """New memory is NaN as float, and nothing counts as written."""
+    """New memory is NaN as float and unwritten, at a multiple of 512 bytes."""
     address = memory.allocate(24)
     assert address % 512 == 0
     words = np.frombuffer(memory.read(address, 24), np.uint32)
@@ -18,7 +20,7 @@ def test_fresh_memory_is_poisoned_aligned_and_unwritten(memory: Memory) -> None:
 
 
 def test_writes_are_remembered_byte_by_byte(memory: Memory) -> None:
-    """Only what has been written counts as initialised."""
+    """Each byte counts as initialised once it has been written."""
     address = memory.allocate(8)
     memory.write(address + 2, b"abc")
     assert memory.unwritten(address, 8).tolist() == [True] * 2 + [False] * 3 + [True] * 3
@@ -26,7 +28,7 @@ def test_writes_are_remembered_byte_by_byte(memory: Memory) -> None:
 
 
 def test_addresses_are_never_used_again(memory: Memory) -> None:
-    """After a free, its addresses stay dead: use after free is always seen."""
+    """Addresses of freed memory are not reused, so a use after free is always found."""
     first = memory.allocate(100)
     memory.free(first)
     assert memory.allocate(100) > first
@@ -38,7 +40,7 @@ def test_addresses_are_never_used_again(memory: Memory) -> None:
 
 
 def test_only_live_starts_can_be_freed(memory: Memory) -> None:
-    """Twice, in the middle, or host memory: refused."""
+    """A double free, an address inside an allocation and a host address are refused."""
     address = memory.allocate(100)
     for wrong in (address + 1, address - 1, 4096):
         with pytest.raises(NotAnAllocation):
@@ -49,7 +51,7 @@ def test_only_live_starts_can_be_freed(memory: Memory) -> None:
 
 
 def test_limit_of_live_bytes(memory: Memory) -> None:
-    """Beyond the limit there is no memory, and freeing makes room again."""
+    """An allocation beyond the limit fails, and freeing memory makes room again."""
     before, limit = memory.live_bytes, memory.limit
     try:
         memory.limit = before + 1000
@@ -64,7 +66,7 @@ def test_limit_of_live_bytes(memory: Memory) -> None:
 
 
 def test_allocations_are_apart(memory: Memory) -> None:
-    """There are at least 4096 unmapped bytes between neighbours."""
+    """At least 4096 unmapped bytes lie between neighbouring allocations."""
     for size in (1, 4096, 65536):
         start, following = memory.allocate(size), memory.allocate(1)
         assert following - (start + size) >= 4096
@@ -76,12 +78,12 @@ def test_allocations_are_apart(memory: Memory) -> None:
 
 
 def test_nothing_is_allocated_for_zero_bytes(memory: Memory) -> None:
-    """As with cudaMalloc(0), there is no pointer."""
+    """An allocation of zero bytes returns a null pointer, as cudaMalloc(0) does."""
     assert memory.library.sim_alloc(0) is None
 
 
 def test_copies_carry_what_is_written(memory: Memory) -> None:
-    """A copy within the device is as initialised as its source; from the host, wholly."""
+    """A device copy is as initialised as its source; a copy from the host is initialised."""
     source, target = memory.allocate(8), memory.allocate(8)
     memory.write(source, b"1234")
     memory.library.sim_copy_written(target, source, 8)
@@ -92,7 +94,7 @@ def test_copies_carry_what_is_written(memory: Memory) -> None:
 
 
 def test_marks_stop_at_the_end_of_an_allocation(memory: Memory) -> None:
-    """Marking too much, or host memory, does no harm."""
+    """Marking beyond an allocation's end, or host memory, has no effect there."""
     first, second = memory.allocate(8), memory.allocate(8)
     memory.library.sim_mark_written(first, 12)
     assert not memory.unwritten(first, 8).any()
@@ -101,7 +103,11 @@ def test_marks_stop_at_the_end_of_an_allocation(memory: Memory) -> None:
 
 
 def test_sparse_memory_is_there_where_it_is_touched(memory: Memory) -> None:
-    """More than there is can be allocated: it holds zeros, counts for nothing, and stays so."""
+    """Sparse allocations may exceed the machine's memory, hold zeros, and do not count.
+
+    A use of the whole allocation at once is refused. The option affects allocations made while it
+    is on.
+    """
     before = memory.live_bytes
     memory.be_sparse(True)
     try:

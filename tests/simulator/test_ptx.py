@@ -1,3 +1,5 @@
+"""The PTX parser."""
+
 import pytest
 
 from harness.simulator.ptx.by_line import PtxOfLine, ptx_by_line
@@ -26,13 +28,13 @@ HEADER = ".version 9.0\n.target sm_90\n.address_size 64\n"
 
 
 def kernel(body: str, parameters: str = "") -> tuple[Instruction | Label, ...]:
-    """The statements of one kernel."""
+    """Return the statements of one kernel with the given body."""
     text = f"{HEADER}.visible .entry test({parameters})\n{{\n.reg .b32 %r<9>;\n{body}\n}}\n"
     return parse(text).functions["test"].body
 
 
 def instruction(text: str) -> Instruction:
-    """One parsed instruction."""
+    """Return one parsed instruction."""
     (parsed,) = kernel(text + ";")
     assert isinstance(parsed, Instruction)
     return parsed
@@ -73,12 +75,12 @@ def instruction(text: str) -> Instruction:
     ],
 )
 def test_operands(text: str, operands: tuple[Operand, ...]) -> None:
-    """Every kind of operand comes out as what it is."""
+    """Every kind of operand is parsed as its own class."""
     assert instruction(text).operands == operands
 
 
 def test_opcode_modifiers_and_guard() -> None:
-    """The word before the first dot is the opcode; a guard may be negated."""
+    """The opcode is the word before the first dot, and a guard may be negated."""
     parsed = instruction("@!%p1 ld.global.nc.v2.f32 {%r1, %r2}, [%r3]")
     assert (parsed.opcode, parsed.modifiers) == ("ld", ("global", "nc", "v2", "f32"))
     assert parsed.guard == Guard(Register("%p1"), negated=True)
@@ -86,7 +88,7 @@ def test_opcode_modifiers_and_guard() -> None:
 
 
 def test_statement_after_a_label_and_a_location() -> None:
-    """A source location between a label and its instruction does not swallow the instruction."""
+    """A source location between a label and an instruction keeps the instruction."""
     label, add = kernel("L1:\n\t.loc 1 5 3\n\tadd.s32 %r1, %r1, 1;")
     assert label == Label("L1")
     assert isinstance(add, Instruction)
@@ -94,7 +96,7 @@ def test_statement_after_a_label_and_a_location() -> None:
 
 
 def test_locations_tell_where_a_function_was_inlined() -> None:
-    """The chain of inlining leads to the kernel's own line; line 0 says nothing new."""
+    """A location's chain of inlining ends at the kernel's own line; line 0 is ignored."""
     text = (
         f"{HEADER}.visible .entry test()\n{{\n.loc 1 7 3\n"
         ".loc 2 90 1, function_name $L__info_string0, inlined_at 1 7 3\nadd.s32 %r1, %r1, 1;\n"
@@ -110,7 +112,7 @@ def test_locations_tell_where_a_function_was_inlined() -> None:
 
 
 def test_inline_assembly_has_names_of_its_own() -> None:
-    """Registers and labels of a nested scope hide outer ones and do not leak."""
+    """Registers and labels of a nested scope hide outer ones and stay inside it."""
     body = "{ .reg .pred p; .reg .b32 %r1; setp.eq.s32 p, %r1, %r2; @p bra L; L: } mov.b32 %r1, 0;"
     setp, branch, label, mov = kernel(body)
     assert isinstance(setp, Instruction)
@@ -143,7 +145,7 @@ def test_parameters_are_laid_out_as_c_does() -> None:
 
 
 def test_variables_and_their_initialisers() -> None:
-    """Sizes, alignments and values, addresses of other variables among them."""
+    """Variables have sizes, alignments and values, also addresses of other variables."""
     text = HEADER + (
         ".const .align 4 .b8 a[8] = {1, 2, 255};\n"
         ".visible .global .align 8 .u64 b[2] = {generic(a)+4, a};\n"
@@ -159,7 +161,7 @@ def test_variables_and_their_initialisers() -> None:
 
 
 def test_register_types() -> None:
-    """Ranges of registers and single ones tell their types; other names are an error."""
+    """Ranges of registers and single ones have types; other names raise KeyError."""
     text = f"{HEADER}.visible .entry test() {{ .reg .b64 %rd<3>; .reg .pred %SP, q; ret; }}"
     function = parse(text).functions["test"]
     assert function.register_type("%rd2") == "b64"
@@ -169,14 +171,14 @@ def test_register_types() -> None:
 
 
 def test_comments_and_strings() -> None:
-    """Comments of both kinds disappear, unless they are in a string."""
+    """Comments of both kinds are removed, but not inside a string."""
     (move,) = kernel('mov.b32 %r1, /* ; */ 5; // } \n .pragma "nounroll // ;";')
     assert isinstance(move, Instruction)
     assert move.operands == (Register("%r1"), Immediate(5))
 
 
 def test_function_declarations() -> None:
-    """An extern function has results and parameters and no body."""
+    """An extern function has results and parameters but no body."""
     text = f"{HEADER}.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);"
     function = parse(text).functions["vprintf"]
     assert not function.is_defined
@@ -185,7 +187,7 @@ def test_function_declarations() -> None:
 
 
 def test_unreadable_text_is_an_error() -> None:
-    """What is not understood is never passed over."""
+    """An unknown directive or operand is an error and never skipped."""
     with pytest.raises(PtxSyntaxError, match="directive"):
         kernel(".surprise 5;")
     with pytest.raises(PtxSyntaxError, match="operand"):
@@ -193,14 +195,14 @@ def test_unreadable_text_is_an_error() -> None:
 
 
 def test_ptx_of_a_line_is_bounded() -> None:
-    """A line has 200 instructions, one of them 400 characters, and all together 128 KiB."""
+    """A line has at most 200 instructions of 400 characters, and all lines 128 KiB together."""
 
     def at(line: int, text: str) -> Instruction:
         location = Location("inline.h", 1, 1, Location("build/mine.py", line, 1))
         return Instruction("add", (), (), None, location, text)
 
     first = [at(1, "add")] * 2 + [at(1, f"add {number}") for number in range(300)]
-    # Another instance of a template has no second text of its own.
+    # A second instance of a template adds nothing to a line that the first one has.
     kernels = [("fill", first), ("fill", [at(1, "other"), at(2, "x" * 1000)])]
     one, two = ptx_by_line("mine.py", kernels)
     assert (one.line, one.kernel, len(one.instructions), one.left_out) == (1, "fill", 200, 101)

@@ -1,4 +1,8 @@
-"""Races of random kernels, against every pair of accesses looked at one by one."""
+"""Races of random kernels, compared with a model that checks every pair of accesses.
+
+The simulator remembers one writer and two readers of each cell, with clocks (FastTrack). The model
+keeps the whole history: too slow for real kernels, but simple enough to be checked by reading.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +38,11 @@ class Access:
     last: int
 
     def word(self, thread: int) -> int:
-        """What the thread accesses."""
+        """Return the word that the thread accesses."""
         return (self.factor * thread + self.start) % self.modulus
 
     def ptx(self, line: int) -> str:
-        """The access as code that the PTX says comes from line `line`."""
+        """Return the access as code at line `line` of the source."""
         action = {
             "load": "ld.shared.u32 %v, [%a];",
             "store": f"mad.lo.u32 %v, %t, 7, {1000 * line}; st.shared.u32 [%a], %v;",
@@ -58,9 +62,15 @@ class Access:
 
 @dataclass(frozen=True)
 class Order:
-    """`barrier` and `warp` for all, `wait_group` for all; the lanes of a warp `arrive` or `wait`.
+    """A step that orders accesses.
 
-    `number` is the groups left, or the mbarrier's.
+    All threads take part in `barrier`, `warp` and `wait_group`. In `arrive` and `wait`, only the
+    lanes of one warp do.
+
+    Attributes:
+        kind: The kind of step.
+        number: The groups that `wait_group` leaves, or the number of the mbarrier.
+        warp: The warp that arrives or waits.
     """
 
     kind: str
@@ -68,7 +78,7 @@ class Order:
     warp: int = 0
 
     def ptx(self, line: int) -> str:
-        """The code."""
+        """Return the step as code."""
         if self.kind in ("barrier", "warp", "wait_group"):
             return {
                 "barrier": "bar.sync 0;",
@@ -89,6 +99,7 @@ Step = Access | Order
 
 
 def random_steps(seed: int, kinds: list[str]) -> list[Step]:
+    """Return random steps of the given kinds."""
     rng = random.Random(seed)  # noqa: S311
     steps: list[Step] = []
     arrived = 0
@@ -116,6 +127,7 @@ def random_steps(seed: int, kinds: list[str]) -> list[Step]:
 
 
 def ptx(steps: list[Step]) -> str:
+    """Return a kernel of the steps, one per line of its source."""
     body = "\n".join(step.ptx(line) for line, step in enumerate(steps, 1))
     inits = "\n".join(
         f"mbarrier.init.shared.b64 [mbarriers + {8 * i}], 32;" for i in range(MOST_STEPS)
@@ -141,17 +153,24 @@ def ptx(steps: list[Step]) -> str:
 
 @dataclass
 class Done:
-    """One thread's access: what it knew of the others, and when it began and was over."""
+    """One thread's access in the history.
+
+    Attributes:
+        thread: The thread.
+        step: Number of the step in which the access begins.
+        kind: The kind of access.
+        knew: For each thread, the number of its steps known to be complete when the access begins.
+        end: Number of the step by which it is complete; None for a copy that nothing waited for.
+    """
 
     thread: int
     step: int
     kind: str
     knew: Array
     end: int | None
-    """Number of the thread's step behind it; None for a copy that nobody has waited for."""
 
     def is_before(self, later: Done) -> bool:
-        """Whether it was over before a later one began, and the other thread knew."""
+        """Return whether it was complete before a later access, and that access's thread knew."""
         if self.end is None:
             return False
         if self.thread == later.thread:
@@ -160,14 +179,19 @@ class Done:
 
 
 def history(steps: list[Step]) -> dict[int, list[Done]]:
-    """The accesses of each word, in the order in which lanes in step do them."""
+    """Return the accesses of each word, in the order in which lockstep lanes perform them.
+
+    `knows[i, j]` is the number of steps of thread j that thread i knows to be complete: the vector
+    clock of thread i. A barrier takes the maximum over its threads, and an mbarrier hands over the
+    maximum of the warp that arrived.
+    """
     knows = np.zeros((THREADS, THREADS), np.int64)
     handed: dict[int, Array] = {}
     words: dict[int, list[Done]] = {}
     copies: dict[int, list[Done]] = {thread: [] for thread in range(THREADS)}
     warps = [slice(32 * w, 32 * w + 32) for w in range(THREADS // 32)]
     for step, what in enumerate(steps):
-        # Each thread knows what it has done itself, up to this step.
+        # Each thread knows its own earlier steps.
         np.fill_diagonal(knows, step)
         if isinstance(what, Access):
             for thread in range(what.first, what.last):
@@ -194,13 +218,13 @@ def history(steps: list[Step]) -> dict[int, list[Done]]:
 
 
 def severities(steps: list[Step]) -> Iterator[str]:
-    """Of all races that the steps have."""
+    """Yield the severity of every race of the steps."""
     for accesses in history(steps).values():
         for index, later in enumerate(accesses):
             for earlier in accesses[:index]:
                 if earlier.kind == later.kind in ("load", "atomic"):
                     continue
-                # What a copy writes is written until the wait, whoever looks.
+                # A copy may write until the wait, so that even its own thread races with it.
                 runs = earlier.kind == "copy" and (earlier.end is None or earlier.end > later.step)
                 if earlier.thread == later.thread and not runs:
                     continue
@@ -222,7 +246,7 @@ ASYNCHRONOUS = [
 def test_races_are_found_exactly(
     device: Device, first_seed: int, schedule: int, kinds: list[str]
 ) -> None:
-    """A kernel with an error has one found, one without has none, in any order of threads."""
+    """Findings have the severities of the model, in any order of threads."""
     machine = Machine(device.machine.memory, schedule=schedule)
     source = device.put(np.arange(THREADS * (MOST_STEPS + 2), dtype=np.uint32) + 10**6)
     for seed in range(first_seed, first_seed + 40):

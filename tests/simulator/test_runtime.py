@@ -1,6 +1,7 @@
-"""The CUDA runtime's calls, made by host code that nvcc has compiled.
+"""The CUDA runtime's calls, made by host code that nvcc compiled.
 
-runtime.cu says what each call returned; runtime.txt has what it must say, on a GPU as well.
+runtime.cu prints what each call returned; runtime.txt has the expected output, which a GPU gives as
+well.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ print("[destroyed stream]", program.use_destroyed_stream(), sep="\\n")
 
 
 def sections(text: str) -> dict[str, list[str]]:
-    """Lines by the heading in brackets that they stand under."""
+    """Return the lines below each heading in brackets."""
     parts = re.split(r"^\[(.+)\]$", text, flags=re.MULTILINE)[1:]
     return {
         name: body.split("\n")[1:-1] for name, body in zip(parts[::2], parts[1::2], strict=True)
@@ -80,7 +81,7 @@ EXPECTED = sections(SOURCE.with_suffix(".txt").read_text())
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What all of the program's scenarios printed, and what the device observed of each."""
+    """Return the output of each of the program's scenarios, and what the device observed."""
     cache, toolchain = Cache(default_root()), find_toolchain()
     libraries = build_libraries(cache, toolchain)
     extension = Extension("runtime", ((SOURCE.name, SOURCE.read_text()),))
@@ -103,12 +104,12 @@ def test_calls_answer_as_cuda_does(answers: dict[str, list[str]], scenario: str)
 
 @pytest.mark.parametrize("scenario", [name for name in EXPECTED if "broken" not in name])
 def test_correct_use_finds_nothing(answers: dict[str, list[str]], scenario: str) -> None:
-    """What the calls write counts as written, and refused launches leave nothing to tell."""
+    """Correct calls mark what they write, and refused launches leave no findings."""
     assert answers[f"{scenario} observed"] == []
 
 
 def line_of(text: str) -> int:
-    """Where runtime.cu has it."""
+    """Return the number of the line of runtime.cu that contains the text."""
     (number,) = (n for n, row in enumerate(SOURCE.read_text().split("\n"), 1) if text in row)
     return number
 
@@ -129,14 +130,17 @@ def line_of(text: str) -> int:
 def test_what_broke_the_context_is_observed(
     answers: dict[str, list[str]], scenario: str, kernel: str, message: str
 ) -> None:
-    """Beside the error that every call returns, there is what happened and where."""
+    """The device reports the cause of a broken context, and its line.
+
+    The calls themselves only return an error.
+    """
     first = answers[f"broken_by_{scenario} observed"][0]
     assert message.format(line_of(kernel)) in first
     assert first.endswith(f":{line_of(kernel)}")
 
 
 def test_what_is_missing_is_named(answers: dict[str, list[str]]) -> None:
-    """The call returns an error, and the device tells what it has not got."""
+    """A missing feature returns an error, and the device names it."""
     assert answers["clusters"] == ["801"]
     assert answers["clusters observed"] == [
         "unsupported: the harness's device has no clusters of more than one block"
@@ -148,5 +152,8 @@ def test_what_is_missing_is_named(answers: dict[str, list[str]]) -> None:
 
 
 def test_destroyed_stream_is_refused(answers: dict[str, list[str]]) -> None:
-    """A launch on it fails with cudaErrorInvalidResourceHandle; a GPU may do anything."""
+    """A launch on a destroyed stream fails with cudaErrorInvalidResourceHandle.
+
+    CUDA leaves this undefined.
+    """
     assert answers["destroyed stream"] == ["400"]

@@ -1,4 +1,4 @@
-"""What the simulator finds in defective kernels, beside what compute-sanitizer finds on a GPU."""
+"""Findings in defective kernels, compared with those of compute-sanitizer on a GPU."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ LINES = SOURCE.read_text().splitlines()
 RECORDED: dict[str, Any] = json.loads(
     Path(__file__).with_name("compute_sanitizer.json").read_text()
 )["kernels"]
-"""What benchmarks/sanitizer_corpus.py wrote on a GPU."""
+"""The results of benchmarks/sanitizer_corpus.py on a GPU."""
 NAMES = re.findall(r"^KERNEL\((\w+)\) \{", SOURCE.read_text(), re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The kernels, on a device."""
+    """The defective kernels, loaded on a device."""
 
     device: Device
     module: LoadedModule
 
     def errors(self, name: str) -> list[Finding]:
-        """The findings that fail a kernel."""
+        """Run a kernel and return its findings of severity `error`."""
         device = self.device
         source = device.put(np.arange(128, dtype=np.float32))
         target = device.machine.memory.allocate(512)
@@ -61,7 +61,7 @@ def corpus(library: ctypes.CDLL, compile_ptx: Compile) -> Corpus:
 
 
 def body_of(name: str) -> tuple[int, int]:
-    """The first line of a kernel, and the one behind its last."""
+    """Return the index of a kernel's first line, and of the line after its last."""
     start = next(i for i, line in enumerate(LINES) if line.startswith(f"KERNEL({name}) {{"))
     if "}" in LINES[start]:
         return start, start + 1
@@ -69,7 +69,7 @@ def body_of(name: str) -> tuple[int, int]:
 
 
 def mistakes(name: str) -> list[tuple[str, int]]:
-    """The checks that are to find something in a kernel, and the lines that are wrong."""
+    """Return the check and the line of each mistake that comments mark in a kernel."""
     start, end = body_of(name)
     found = []
     for index, line in enumerate(LINES):
@@ -85,7 +85,10 @@ def mistakes(name: str) -> list[tuple[str, int]]:
 
 
 def end_of_statement(line: int) -> int:
-    """The last line of an asm statement: nvcc 13.5 names its first one, 13.0 its last."""
+    """Return the last line of an asm statement.
+
+    nvcc 13.5 reports its first line, nvcc 13.0 its last.
+    """
     if LINES[line - 1].lstrip().startswith("asm volatile("):
         while ");" not in LINES[line - 1]:
             line += 1
@@ -93,13 +96,13 @@ def end_of_statement(line: int) -> int:
 
 
 def is_simulator_only(name: str) -> bool:
-    """Whether compute-sanitizer does not look at what is wrong."""
+    """Return whether compute-sanitizer does not check for the kernel's mistake."""
     return "simulator only" in LINES[body_of(name)[0]]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_mistakes_and_nothing_else_are_found(corpus: Corpus, name: str) -> None:
-    """The checks that fail a kernel are those that its comment names, at that line."""
+    """The checks that fail a kernel are those that its comments mark, at their lines."""
     expected = [] if name.startswith("clean") else mistakes(name)
     found = corpus.errors(name)
     assert {finding.check for finding in found} == {check for check, _ in expected}
@@ -110,16 +113,16 @@ def test_mistakes_and_nothing_else_are_found(corpus: Corpus, name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in RECORDED if not is_simulator_only(n)])
 def test_compute_sanitizer_flags_the_same_kernels(name: str) -> None:
-    """Its tools that found something on a GPU are the checks that the comments name."""
+    """The tools that flagged a kernel on a GPU are the checks that its comments mark."""
     flagged = {tool for tool, result in RECORDED[name].items() if result["flagged"]}
     expected = [] if name.startswith("clean") else mistakes(name)
-    # Which of two mistakes that one missing barrier leads to shows depends on who comes first.
+    # One missing barrier may cause two mistakes; which one shows depends on the order of threads.
     also = re.findall(r"// on a GPU also (\w+)$", LINES[body_of(name)[0]])
     assert flagged == {check for check, _ in expected} | set(also)
 
 
 def test_finding_tells_how_far_its_accesses_reach(corpus: Corpus) -> None:
-    """From the lowest offset to the highest, of all threads that did the same there."""
+    """A finding covers the lowest to the highest offset of all threads at its line."""
     device = corpus.device
     source = device.put(np.arange(128, dtype=np.float32))
     target = device.machine.memory.allocate(512)

@@ -1,3 +1,5 @@
+"""Findings about barriers that some threads do not reach."""
+
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,14 +26,14 @@ def module(device: Device, barriers: str) -> LoadedModule:
 
 
 def line_of(text: str) -> int:
-    """The line of barriers.cu that contains the text."""
+    """Return the number of the line of barriers.cu that contains the text."""
     lines = SOURCE.read_text().split("\n")
     (number,) = (n for n, line in enumerate(lines, 1) if text in line)
     return number
 
 
 def test_threads_at_two_barriers(device: Device, module: LoadedModule) -> None:
-    """Who waits where for ever is a finding, with the lines of both barriers."""
+    """Threads that wait at two barriers for ever are a finding with the lines of both."""
     with pytest.raises(BarrierDeadlock) as caught:
         device.launch(module, "two_barriers", [int32(40)], (3, 1, 1), (64, 1, 1))
     (finding,) = caught.value.findings
@@ -48,7 +50,7 @@ def test_threads_at_two_barriers(device: Device, module: LoadedModule) -> None:
 
 
 def test_barrier_that_waits_for_too_many(device: Device, module: LoadedModule) -> None:
-    """A barrier that counts on threads that have ended is named with its count."""
+    """A finding names the count of a barrier that waits for threads that have ended."""
     with pytest.raises(BarrierDeadlock) as caught:
         device.launch(module, "counted", [int32(32)], (1, 1, 1), (64, 1, 1))
     (finding,) = caught.value.findings
@@ -58,7 +60,10 @@ def test_barrier_that_waits_for_too_many(device: Device, module: LoadedModule) -
 
 @pytest.mark.parametrize(("limit", "who"), [(40, "threads of one warp wait"), (32, "threads wait")])
 def test_divergent_barrier(device: Device, module: LoadedModule, limit: int, who: str) -> None:
-    """Two instructions for one barrier: undefined in CUDA C++, also between warps."""
+    """One barrier at two instructions is an error, within a warp and between warps.
+
+    CUDA C++ leaves it undefined.
+    """
     y = device.put(np.zeros(64, np.int32))
     arguments = [pointer(y), int32(limit)]
     result = device.launch(module, "in_both_branches", arguments, block=(64, 1, 1))
@@ -71,7 +76,7 @@ def test_divergent_barrier(device: Device, module: LoadedModule, limit: int, who
 
 
 def test_threads_that_have_ended_are_information(device: Device, module: LoadedModule) -> None:
-    """PTX lets ended threads be missing from a barrier, so nothing fails."""
+    """Threads that ended before a barrier are information, since PTX allows it."""
     y = device.put(np.zeros(64, np.int32))
     arguments = [pointer(y), int32(40)]
     result = device.launch(module, "early_return", arguments, block=(64, 1, 1))
@@ -87,7 +92,10 @@ def test_threads_that_have_ended_are_information(device: Device, module: LoadedM
 def test_threads_that_go_past_a_barrier(
     device: Device, barriers: str, kernel: str, limit: int, chunk_lanes: int
 ) -> None:
-    """It is undefined where others of their warp wait there; of whole warps it is told only."""
+    """Threads that skip a barrier where others of their warp wait are an error.
+
+    Whole warps that skip it are at most information.
+    """
     machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
     y = device.put(np.zeros(128, np.int32))
     arguments = [pointer(y), int32(limit)]
@@ -113,14 +121,14 @@ def test_threads_that_go_past_a_barrier(
 def test_threads_that_return_before_a_barrier(
     device: Device, module: LoadedModule, kernel: str
 ) -> None:
-    """A barrier waits for the threads that have not ended, so they may return early anywhere."""
+    """Threads may return before a barrier, which waits only for the others."""
     y = device.put(np.zeros(64, np.int32))
     result = device.launch(module, kernel, [pointer(y), int32(40)], block=(64, 1, 1))
     assert {f.severity for f in result.findings} == {"info"}
 
 
 def test_barriers_for_all_are_clean(device: Device, module: LoadedModule) -> None:
-    """Nothing is said where all threads come."""
+    """A barrier that all threads reach causes no finding."""
     y = device.put(np.zeros(64, np.int32))
     for kernel in ("in_both_branches", "early_return"):
         arguments = [pointer(y), int32(64)]

@@ -114,13 +114,13 @@ print(json.dumps(seen))
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """What each of the script's questions was answered."""
+    """Return the results of the script's queries."""
     return answers_of(SCRIPT, SOURCE, tmp_path_factory.mktemp("headers"))
 
 
 @pytest.mark.thorough
 def test_context_stream_guard_and_allocator(seen: dict[str, object]) -> None:
-    """The headers compile, link with any of CUDA's libraries named, and do their work."""
+    """The headers compile and work, and the link accepts any of CUDA's libraries."""
     assert seen["facts"] == [132, 9, 32, 1, 0, 1]
     assert seen["guards"] == [True] * 9
     assert seen["events"] is True
@@ -130,7 +130,7 @@ def test_context_stream_guard_and_allocator(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_python_and_cpp_have_the_same_streams(seen: dict[str, object]) -> None:
-    """What is current in Python's context is what a kernel is launched on."""
+    """A kernel launches on the stream that is current in Python's context."""
     assert seen["stream inside"] is seen["stream entered"] is True
     assert seen["stream outside"] == [0, True]
     assert seen["python events"] == [True, True, True]
@@ -138,7 +138,7 @@ def test_python_and_cpp_have_the_same_streams(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_questions_about_memory_and_device(seen: dict[str, object]) -> None:
-    """Allocated bytes are those of live tensors; the peak is known."""
+    """Allocated bytes are those of live tensors, and their peak is recorded."""
     assert seen["memory"] == [4 << 20, 4 << 20]
     assert seen["memory given back"] == 0
     assert seen["pinned"] == [1.0, 1.0]
@@ -147,7 +147,10 @@ def test_questions_about_memory_and_device(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_refused_launch_says_why(seen: dict[str, object]) -> None:
-    """CUDA's words, then what was wrong; torch's next kernel meets an error that nobody read."""
+    """A refused launch raises CUDA's message and its reason.
+
+    torch's next kernel raises an error that nothing has read.
+    """
     why = "CUDA error: invalid argument (reads: a block of 2000 x 1 x 1, of 1 to "
     for name in ("refused", "unread error meets torch", "unread error"):
         assert str(seen[name]).startswith(why), name
@@ -160,6 +163,6 @@ def test_refused_launch_says_why(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_broken_context_fails_everything(seen: dict[str, object]) -> None:
-    """After an illegal access torch's own calls raise, until the device has recovered."""
+    """After an illegal access, torch's calls raise until the device has recovered."""
     assert seen["broken"] == ["CUDA error: an illegal memory access was encountered"] * 5
     assert seen["works again"] == [2.0] * 4

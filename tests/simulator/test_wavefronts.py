@@ -1,4 +1,4 @@
-"""Wavefronts of shared memory: how many the simulator counts for a warp's access."""
+"""Wavefronts of shared memory that the simulator counts for a warp's access."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATTERNS = re.findall(r"case \d+:.*// (.+)", SOURCE.read_text())
 RECORDED: dict[str, dict[str, list[int]]] = json.loads(
     Path(__file__).with_name("wavefronts.json").read_text()
 )["wavefronts"]
-"""Of GPUs, for 4, 8 and 16 bytes a thread; benchmarks/shared_wavefronts.py measures them."""
+"""Wavefronts on GPUs for 4, 8 and 16 bytes per thread, from benchmarks/shared_wavefronts.py."""
 
 
 @pytest.fixture(scope="session")
@@ -36,13 +36,14 @@ def device(memory: Memory) -> Device:
 
 
 def wavefronts(device: Device, module: LoadedModule, kind: str, nbytes: int, pattern: str) -> int:
-    """The wavefronts of the access that the pattern is about."""
+    """Return the wavefronts of a pattern's load or store."""
     into, out_of = (device.put(np.zeros(4096, np.uint32)) for _ in range(2))
     arguments = [int32(PATTERNS.index(pattern)), pointer(into), pointer(out_of)]
     counters = device.launch(module, f"{kind}_{nbytes}", arguments).counters
     assert counters is not None
     found = [a for a in counters.accesses if (a.kind, a.space) == (kind, "shared")]
-    # The kernel that loads fills its room with stores, and the other way round.
+    # A loading kernel fills shared memory with stores, and a storing kernel reads it back with
+    # loads, so only the measured access is of this kind.
     (access,) = found
     assert access.bytes_per_thread == nbytes
     assert access.requests == 1
@@ -55,7 +56,10 @@ def wavefronts(device: Device, module: LoadedModule, kind: str, nbytes: int, pat
 def test_wavefronts_are_those_of_a_gpu(
     device: Device, patterns_ptx: str, kind: str, pattern: str
 ) -> None:
-    """128 bytes at a time; where partners load one element, twice as many threads are served."""
+    """Each pattern takes as many wavefronts as on a GPU.
+
+    A wavefront serves 128 bytes. It serves twice as many threads if partners load one element.
+    """
     module = device.machine.load(patterns_ptx)
     counted = [wavefronts(device, module, kind, nbytes, pattern) for nbytes in (4, 8, 16)]
     assert counted == RECORDED[kind][pattern]

@@ -22,7 +22,7 @@ def module(device: Device, compile_ptx: Compile) -> LoadedModule:
 
 
 class Shared:
-    """Shared memory in the making: matrices put down chunk by chunk, as the PTX ISA draws them."""
+    """Shared memory filled with matrices chunk by chunk, in the layouts of the PTX ISA."""
 
     def __init__(self) -> None:
         self.bytes = np.zeros(65536, np.uint8)
@@ -35,7 +35,10 @@ class Shared:
         self.bytes[at : at + 16] = np.ascontiguousarray(chunk).view(np.uint8)
 
     def k_major(self, matrix: Array, mode: int) -> int:
-        """Puts (line, k) down: rows of a span, groups of eight lines; the descriptor."""
+        """Store a matrix (line, k) with k contiguous and return its descriptor.
+
+        A row has a span's bytes, and eight lines form a group.
+        """
         rows, start, span = matrix.shape[0], self._start(), SPANS[mode]
         each = 16 // matrix.itemsize
         leading = 128 if mode == 0 else 16
@@ -48,7 +51,7 @@ class Shared:
         return self._descriptor(start, leading, stride, mode)
 
     def mn_major(self, matrix: Array, mode: int) -> int:
-        """Puts (line, k) down with lines contiguous; the descriptor."""
+        """Store a matrix (line, k) with lines contiguous and return its descriptor."""
         rows, length = matrix.shape
         start, span, each = self._start(), SPANS[mode], 16 // matrix.itemsize
         wide = span // 16
@@ -77,7 +80,7 @@ class Shared:
 
 
 def encode(values: Array, kind: str) -> Array:
-    """Elements in memory."""
+    """Return numbers as elements in memory."""
     if kind == "bf16":
         return (values.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return values.astype({"f16": np.float16, "tf32": np.float32, "s8": np.int8}[kind])
@@ -87,7 +90,7 @@ def run(
     device: Device, module: LoadedModule, name: str, shared: Shared, descriptors: tuple[int, int],
     c: Array, adds: int = 1,
 ) -> Array:  # fmt: skip
-    """Registers of D; the accumulators `c` (64, 16) go in as such."""
+    """Return the matrix D (64, 16) of a kernel whose accumulators start as `c` (64, 16)."""
     kind = {"s8": "s32", "f16_half": "f16"}.get(name, "f32")
     warps = [c[16 * w : 16 * w + 16] for w in range(4)]
     halves = [np.stack([part[:, 8 * j : 8 * j + 8] for part in warps]) for j in range(2)]
@@ -112,7 +115,7 @@ def run(
 
 
 def operands(k: int) -> tuple[Array, Array, Array]:
-    """Small integers: A (64, k), B (k, 16), C (64, 16)."""
+    """Return matrices of small integers: A (64, k), B (k, 16), C (64, 16)."""
     rng = np.random.default_rng(1)
     return (
         rng.integers(-8, 9, (64, k)),
@@ -124,7 +127,7 @@ def operands(k: int) -> tuple[Array, Array, Array]:
 @pytest.mark.parametrize("mode_b", SPANS)
 @pytest.mark.parametrize("mode_a", SPANS)
 def test_k_major_matrices(device: Device, module: LoadedModule, mode_a: int, mode_b: int) -> None:
-    """Both operands in shared memory, k contiguous, every combination of swizzles."""
+    """Operands in shared memory with k contiguous work in every combination of swizzles."""
     a, b, c = operands(16)
     shared = Shared()
     descriptors = (
@@ -137,7 +140,7 @@ def test_k_major_matrices(device: Device, module: LoadedModule, mode_a: int, mod
 @pytest.mark.parametrize("mode_b", [0, 3])
 @pytest.mark.parametrize("mode_a", SPANS)
 def test_mn_major_matrices(device: Device, module: LoadedModule, mode_a: int, mode_b: int) -> None:
-    """Both operands with M and N contiguous; N = 16 has room for spans of 32 bytes at most."""
+    """Operands with M and N contiguous work; N = 16 fits spans of at most 32 bytes."""
     a, b, c = operands(16)
     shared = Shared()
     descriptors = (
@@ -153,7 +156,7 @@ def test_mn_major_matrices(device: Device, module: LoadedModule, mode_a: int, mo
 def test_other_types(
     device: Device, module: LoadedModule, name: str, kind: str, k: int, sign: int
 ) -> None:
-    """tf32 and s8 are K-major; imm-scale of -1 negates."""
+    """tf32 and s8 operands are K-major, and an imm-scale of -1 negates."""
     a, b, c = operands(k)
     shared = Shared()
     descriptors = shared.k_major(encode(a, kind), 3), shared.k_major(encode(b.T, kind), 1)
@@ -162,7 +165,7 @@ def test_other_types(
 
 
 def test_bf16_negated(device: Device, module: LoadedModule) -> None:
-    """A K-major and B N-major, with imm-scale-a of -1."""
+    """A may be K-major while B is N-major, and an imm-scale-a of -1 negates."""
     a, b, c = operands(16)
     shared = Shared()
     descriptors = (
@@ -173,7 +176,7 @@ def test_bf16_negated(device: Device, module: LoadedModule) -> None:
 
 
 def test_scale_d_of_zero(device: Device, module: LoadedModule) -> None:
-    """Without scale-d the accumulator does not count, not even as NaN; sums in half precision."""
+    """Without scale-d the accumulator is ignored, even as NaN, also for f16 sums."""
     a, b, _ = operands(16)
     shared = Shared()
     descriptors = shared.k_major(encode(a, "f16"), 0), shared.k_major(encode(b.T, "f16"), 1)
@@ -200,7 +203,7 @@ def test_a_in_registers(device: Device, module: LoadedModule) -> None:
 def test_sums_round_as_the_hardware(
     device: Device, module: LoadedModule, name: str, kind: str, k: int
 ) -> None:
-    """Products of similar and of very different sizes; what is right is what a GPU gave."""
+    """Sums of products of similar and of very different sizes equal those of a GPU."""
     rng = np.random.default_rng(3)
     for spread in (0, 3, 12):
         scales = [2.0 ** rng.integers(-spread, spread + 1, s) for s in ((64, k), (k, 16))]
@@ -212,7 +215,7 @@ def test_sums_round_as_the_hardware(
 
 
 def test_a_step_along_k_inside_a_span(device: Device, module: LoadedModule) -> None:
-    """A start address 32 bytes further on is the next 16 columns of a swizzled matrix."""
+    """A start address 32 bytes later selects the next 16 columns of a swizzled matrix."""
     rng = np.random.default_rng(2)
     a, b = rng.integers(-8, 9, (64, 64)), rng.integers(-8, 9, (64, 16))
     shared = Shared()

@@ -1,4 +1,4 @@
-"""wmma, through <mma.h>."""
+"""wmma through <mma.h>."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ KERNELS = {
 
 
 def stored(values: Array, kind: str) -> Array:
-    """Integers as elements in memory."""
+    """Return integers as elements in memory."""
     if kind == "bf16":
         return f32_to_bf16(values.astype(np.float32))
     names = {"f16": "f2", "f32": "f4", "f64": "f8", "s8": "i1", "u8": "u1"}
@@ -36,7 +36,7 @@ def stored(values: Array, kind: str) -> Array:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_wmma(device: Device, compile_ptx: Compile, name: str) -> None:
-    """Fragments are loaded from rows and columns, multiplied, changed by element and stored."""
+    """Fragments are loaded from rows and columns, multiplied, modified by element and stored."""
     kind, sum_type, (m, n, k), layout = KERNELS[name]
     module = device.machine.load(
         compile_ptx(Path(__file__).with_name("wmma.cu"), architecture="80")
@@ -60,7 +60,7 @@ def test_wmma(device: Device, compile_ptx: Compile, name: str) -> None:
 
 @pytest.mark.simulator_only
 def test_wmma_checks_what_it_reads(device: Device, compile_ptx: Compile) -> None:
-    """A matrix that is too small in memory is found, at the place of the load."""
+    """A load beyond a matrix that is too small in memory is found at its line."""
     module = device.machine.load(
         compile_ptx(Path(__file__).with_name("wmma.cu"), architecture="80")
     )

@@ -1,4 +1,4 @@
-// What submissions use of PyTorch's CUDA headers, one function each.
+// The parts of PyTorch's CUDA headers that submissions use, one function each.
 #include <ATen/cuda/Atomic.cuh>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAEvent.h>
@@ -30,7 +30,7 @@ int64_t current_stream() {
   return reinterpret_cast<int64_t>(at::cuda::getCurrentCUDAStream().stream());
 }
 
-// Whether each guard does its work and undoes it.
+// Returns whether each guard takes effect and restores the previous state.
 std::vector<bool> guards(torch::Tensor x) {
   const at::cuda::OptionalCUDAGuard optional(at::device_of(x));
   const c10::cuda::CUDAGuard guard(x.device());

@@ -1,4 +1,4 @@
-// Exchanges between the lanes of a warp, and barriers.
+// Exchanges between the lanes of a warp, and barriers, for test_warps.py.
 #include <cstdint>
 
 __global__ void shuffles(int* y, const int* x, const char* is_open, unsigned mask, int amount,
@@ -70,14 +70,14 @@ __global__ void halves(unsigned* y) {
 }
 
 __global__ void late_lanes(int* y) {
-  // Lanes come to the shuffle one after the other, after loops of different lengths.
+  // Lanes reach the shuffle one after the other, after loops of different lengths.
   int t = threadIdx.x, v = 0;
   for (int i = 0; i <= t; i++) v += i * y[0];
   y[1 + t] = __shfl_xor_sync(~0u, v, 1);
 }
 
 __global__ void two_places(int* y) {
-  // __syncwarp joins lanes that are at different places.
+  // Lanes at different __syncwarp meet.
   __shared__ int s[32];
   int t = threadIdx.x;
   if (t < 16) {
@@ -143,7 +143,7 @@ __global__ void producer_consumer(int* y, int rounds) {
 }
 
 __global__ void numbered(int* y, int threads) {
-  // The number and the count of a barrier from registers: each pair of warps has its own.
+  // A barrier's number and count come from registers: each pair of warps has its own barrier.
   __shared__ int s[128];
   int t = threadIdx.x, pair = t / 64;
   s[t] = t;
@@ -170,7 +170,7 @@ __global__ void cluster_of_one(unsigned* y) {
 __global__ void __cluster_dims__(2, 1, 1) pair_of_blocks(int* y) { y[threadIdx.x] = 1; }
 
 __global__ void specialised(float* y) {
-  // Warps that part as wholes exchange among themselves; some lanes are elsewhere all the time.
+  // Whole warps diverge and exchange among their own lanes; the other warps are elsewhere.
   float v = threadIdx.x;
   if (threadIdx.x / 32 % 2)
     for (int o = 16; o; o /= 2) v += __shfl_xor_sync(~0u, v, o);

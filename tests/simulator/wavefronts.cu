@@ -40,7 +40,7 @@ __device__ int element(int pattern, int lane) {
   return lane;
 }
 
-// One warp; loads and stores of the pattern are all of their size that it does.
+// One warp. Only the pattern's own access has the kind and size that is counted.
 template <typename T>
 __device__ void load(int pattern, T *out, const uint32_t *in) {
   __shared__ T room[kElements];
@@ -77,7 +77,7 @@ KERNELS(16, uint4)
 #include <cstdio>
 #include <cstdlib>
 
-// Every kernel with each of so many patterns, the kernels in this order.
+// Runs every kernel with each pattern, kernel by kernel.
 int main(int, char **arguments) {
   void *in, *out;
   cudaMalloc(&in, kElements * 16);

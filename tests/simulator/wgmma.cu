@@ -1,7 +1,7 @@
-// Kernels of the tests of wgmma: shared memory is filled as it is given, descriptors are given too.
+// wgmma, for test_wgmma.py. The arguments have the contents of shared memory and the descriptors.
 #include <cstdint>
 
-// D (registers, as they are) += A B; `a` and `b` are what descriptors point to.
+// D += A B, where D is in registers; `a` and `b` are the descriptors of A and B.
 #define SETUP                                                                               \
   extern __shared__ __align__(1024) uint4 shared[];                                         \
   for (int i = threadIdx.x; i < chunks; i += blockDim.x) shared[i] = data[i];               \
@@ -44,7 +44,7 @@ __global__ void f16_half(ARGUMENTS) {
   FINISH(4)
 }
 
-// A in registers: row and column of every element in it.
+// A in registers: the row and column of each of a thread's elements.
 __global__ void f16_registers(ARGUMENTS) {
   SETUP START(8)
   int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, column = threadIdx.x % 4 * 2;

@@ -1,4 +1,4 @@
-// Kernels of the tests of wmma: one warp, D = A B + C with every layout.
+// wmma, for test_wmma.py: one warp computes D = A B + C with every layout.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <mma.h>
