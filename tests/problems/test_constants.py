@@ -1,4 +1,4 @@
-"""Other sizes of a reference, by the constants that its file states."""
+"""Other sizes of a reference, made by changing the integer constants in its file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def problem(tmp_path: Path) -> Problem:
 
 
 def test_constants_are_what_the_two_functions_read(problem: Problem) -> None:
-    """Numbers of the top level, also those that others are made from, and sizes written inside."""
+    """The constants are integers that `get_inputs` or `get_init_inputs` depends on.
+
+    They stand at the top level, also behind other names, or as sizes inside the two functions.
+    """
     assert problem.constants == {"batch_size": 16, "heads": 4, "n100": 100}
 
 
@@ -77,7 +80,7 @@ def test_constants_are_what_the_two_functions_read(problem: Problem) -> None:
     ],
 )
 def test_arithmetic_on_literals_is_an_integer(text: str, found: dict[str, int]) -> None:
-    """What Python would make of it; anything else is no size."""
+    """Arithmetic on integer literals is a constant with Python's value; nothing else is one."""
     tree = ast.parse(f"{text}\ndef get_inputs(): return n")
     assert constants_of(tree) == found
     changed = with_constants(tree, dict.fromkeys(found, 5))
@@ -85,7 +88,7 @@ def test_arithmetic_on_literals_is_an_integer(text: str, found: dict[str, int]) 
 
 
 def test_one_number_for_an_argument_and_a_shape_stays_one(problem: Problem) -> None:
-    """What is derived from a constant follows it, and the reference itself is left alone."""
+    """Arguments and shapes derived from a constant follow it; the reference is unchanged."""
     other = problem.at({"heads": 3, "n100": 7})
     assert other.arguments == {"width": 96, "groups": 3}
     assert other.input_shapes == ((16, 96, 7),) * 2
@@ -94,7 +97,7 @@ def test_one_number_for_an_argument_and_a_shape_stays_one(problem: Problem) -> N
 
 
 def test_sizes_that_the_reference_refuses_are_an_error(tmp_path: Path) -> None:
-    """Asked for by name, they are said to fail; the grid just leaves them out."""
+    """Sizes that the reference refuses raise ProblemError; the grid leaves them out."""
     path = tmp_path / "group_norm.py"
     path.write_text(REFERENCE + "\nassert heads < 9\n")
     with pytest.raises(ProblemError, match="fails with other sizes"):
@@ -103,11 +106,14 @@ def test_sizes_that_the_reference_refuses_are_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_nothing_of_size_1_is_stretched_over_what_it_has_to_fit() -> None:
-    """A mask for one step works for 31 as far as torch is concerned, and hides nothing then."""
+    """No case relies on torch broadcasting a size of 1 that has to match another size.
+
+    A mask for one step works for 31 steps, since torch broadcasts it, but then hides nothing.
+    """
     reference = load(Path(__file__).parents[1] / "references" / "causal_attention.py")
     constants = [{**reference.constants, **case.constants} for case in cases_for(reference, ANY)]
     assert all(each["length"] <= each["longest"] for each in constants)
-    # What has to be 1 in the file as well may be: a batch meets weights that have none.
+    # A batch of 1 is a case: the batch is broadcast with weights that have no batch dimension.
     assert {1, 2, 3, 5, 31} <= {each["batch_size"] for each in constants}
     assert 1 in {each["longest"] for each in constants}
 
@@ -118,7 +124,10 @@ def cases(problem: Problem) -> tuple[Case, ...]:
 
 
 def test_every_size_has_every_value(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Around warps, blocks and vectors, and small ones, as far as a call stays quick."""
+    """Each size takes small values and values around warps, blocks and vectors.
+
+    Values that make a call slow are left out.
+    """
     for name in ("batch_size", "heads", "n100"):
         values = {problem.at(case.constants).constants[name] for case in cases}
         assert values >= {1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257, 1023, 1025}, name
@@ -126,7 +135,7 @@ def test_every_size_has_every_value(problem: Problem, cases: tuple[Case, ...]) -
 
 
 def test_every_size_has_its_own_value_somewhere() -> None:
-    """Where the own configuration is cut, one size at a time is as it is in the file."""
+    """Although the own configuration is cut down, each size has its own value in some case."""
     problem = load(Path(__file__).parents[1] / "references" / "irregular_matmul.py")
     cases = cases_for(problem, ANY)
     own = next(case for case in cases if case.label == "reduced")
@@ -137,7 +146,7 @@ def test_every_size_has_its_own_value_somewhere() -> None:
 
 @pytest.mark.parametrize("name", ["irregular_matmul", "group_norm", "max_pool2d", "attention"])
 def test_some_sizes_are_nobodys_choice(name: str) -> None:
-    """Each seed has cases of its own, of sizes that are in no list."""
+    """Each seed has random cases, with sizes that no list contains."""
     problem = load(Path(__file__).parents[1] / "references" / f"{name}.py")
     drawn = [
         case.constants
@@ -203,6 +212,7 @@ def get_init_inputs():
 
 
 def values_in_cases(path: Path, text: str, *names: str) -> list[set[int]]:
+    """Return the values that each of some constants takes in the cases of a reference."""
     path.write_text(text)
     reference = load(path)
     each = [reference.at(case.constants).constants for case in cases_for(reference, ANY)]
@@ -211,7 +221,10 @@ def values_in_cases(path: Path, text: str, *names: str) -> list[set[int]]:
 
 @pytest.mark.thorough
 def test_loop_is_as_long_as_a_call_of_it_takes_little(tmp_path: Path) -> None:
-    """A step takes its time, however few its numbers: short sequences, and all other sizes."""
+    """Sequences of a recurrent model stay short; its other sizes take all values.
+
+    Each step takes time, even with few numbers.
+    """
     lengths, batches, layers = values_in_cases(
         tmp_path / "recurrent.py", RECURRENT, "length", "batch_size", "layers"
     )
@@ -249,7 +262,10 @@ def get_init_inputs():
 
 
 def test_size_that_is_split_inside_is_a_multiple(tmp_path: Path) -> None:
-    """Of the smallest that works: of that alone each part would have one number."""
+    """A size that the model splits takes multiples of the smallest size that works.
+
+    With that smallest size alone, each part would have one number.
+    """
     (channels,) = values_in_cases(tmp_path / "split.py", SPLIT, "channels")
     assert len([each for each in channels if each > 12 and each % 12 == 0]) > 5
 
@@ -281,14 +297,17 @@ def get_init_inputs():
 
 
 def test_what_a_model_keeps_is_as_large_as_what_it_calculates(tmp_path: Path) -> None:
-    """A mask for the longest of all sequences has the square of its length."""
+    """A mask's size is limited by the numbers that the model stores.
+
+    A mask for the longest sequence has the square of its length.
+    """
     (longest,) = values_in_cases(tmp_path / "masked.py", MASKED, "longest")
     assert {1, 2, 3, 5, 1023, 1025} <= longest
     assert max(longest) < 4099
 
 
 def test_image_that_is_halved_often_is_not_too_small_for_any_case(tmp_path: Path) -> None:
-    """Where small sizes do not work, others are varied beside what does."""
+    """If small image sizes fail, other sizes are varied beside an image that works."""
     sizes, batches = values_in_cases(tmp_path / "deep.py", DEEP, "height", "batch_size")
     assert {31, 33, 63, 65, 127, 129, 255, 257} <= sizes
     assert {1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257} <= batches
@@ -319,7 +338,10 @@ def get_init_inputs():
 
 
 def test_sizes_are_varied_where_no_small_ones_work(tmp_path: Path) -> None:
-    """Of an image that a window fits into, each size has all values, the others as few as fit."""
+    """If a window requires a large image, each size takes all values that fit.
+
+    The other sizes are then as small as the window allows.
+    """
     path = tmp_path / "windows.py"
     path.write_text(WINDOWS)
     problem = load(path)
@@ -359,7 +381,7 @@ def get_init_inputs():
 
 @pytest.fixture(scope="module")
 def volumes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[int]]:
-    """Which values each constant of `VOLUMES` has in some case."""
+    """Return the values that each constant of `VOLUMES` takes in some case."""
     names = (
         *("batch_size", "channels", "depth", "height", "width"),
         *("kernel_size", "stride", "padding"),
@@ -369,14 +391,14 @@ def volumes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[int]]:
 
 
 def test_small_sizes_of_inputs_are_varied_beyond_tiles(volumes: Mapping[str, set[int]]) -> None:
-    """Three channels and twelve planes may be more than a block; a kernel's taps stay few."""
+    """Small input sizes also take values larger than a tile; a kernel size stays small."""
     assert volumes["channels"] >= {1, 2, 3, 4, 33, 129}
     assert volumes["depth"] >= {1, 2, 3, 12, 13, 33, 129}
     assert max(volumes["kernel_size"]) == 6
 
 
 def test_what_is_not_padded_is_padded_in_some_case(volumes: Mapping[str, set[int]]) -> None:
-    """A padding of 0 is a setting as a stride of 1 is: who does not read it is told."""
+    """A padding of 0 is varied like a stride of 1, so ignoring it fails."""
     assert volumes["padding"] >= {0, 1, 2, 3}
     assert volumes["stride"] >= {1, 2, 3}
 
@@ -384,7 +406,10 @@ def test_what_is_not_padded_is_padded_in_some_case(volumes: Mapping[str, set[int
 def test_wide_sizes_in_three_dimensions_come_beside_the_least(
     volumes: Mapping[str, set[int]],
 ) -> None:
-    """Beside anything else they are too much work, and no index beyond 16 bits would be seen."""
+    """Sizes beyond 16 bits occur, with all other sizes at their least.
+
+    With larger ones, such a case would take too much work.
+    """
     for name in ("batch_size", "height", "width"):
         assert max(volumes[name]) >= 65537, name
 
@@ -415,7 +440,7 @@ def get_init_inputs():
 
 
 def test_what_broadcasts_a_weight_stays_1(tmp_path: Path) -> None:
-    """A bias of (channels, 1, 1) is the same at every place; another 1 of a tuple varies."""
+    """The ones in a bias's shape (channels, 1, 1) stay 1; another 1 in a tuple is varied."""
     names = ("taps[0]", "shape[1]", "shape[2]")
     taps, *ones = values_in_cases(tmp_path / "added.py", ADDED, *names)
     assert taps >= {1, 2, 3}
@@ -446,13 +471,13 @@ def get_init_inputs():
 
 
 def test_a_1_may_be_a_dimensions_number(tmp_path: Path) -> None:
-    """Of a tuple of them: with another number there alone, the file is no reference any more."""
+    """A dimension's number takes only values for which the file remains a reference."""
     (places,) = values_in_cases(tmp_path / "ordered.py", ORDERED, "order[2]")
     assert places == {1, 2}
 
 
 def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Ids are readable, unique, and do not depend on the seed."""
+    """Case ids are readable and unique, and do not depend on the seed."""
     again = cases_for(problem, ANY, seed=5)
     assert [case.id for case in cases] == [case.id for case in again]
     assert len({case.id for case in cases}) == len(cases)
@@ -461,11 +486,11 @@ def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Cas
 
 
 def test_more_company_in_the_full_grid(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Every value comes twice there, beside other ones."""
+    """In the full grid, every value occurs twice, with different other values."""
     assert len(cases_for(problem, ANY, "full")) > 1.5 * len(cases)
 
 
 def test_own_configuration_alone(problem: Problem) -> None:
-    """What was written for one shape can be checked in that alone."""
+    """The grid `own` has only the problem's own configuration."""
     assert [case.id for case in cases_for(problem, ANY, "own")] == ["reduced"]
     assert [case.id for case in cases_for(problem, ANY, "own", "cuda")] == ["native"]

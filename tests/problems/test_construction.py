@@ -1,4 +1,4 @@
-"""How a case's `ModelNew` is called."""
+"""The constructor call of a case's `ModelNew`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from tests.support import REFERENCE
 
 
 def submission(*parameters: Parameter | str) -> Submission:
+    """Return a submission whose constructor has these parameters."""
     taken = (p if isinstance(p, Parameter) else Parameter(p) for p in parameters)
     return Submission("kernel", Path("kernel.py"), "0" * 64, tuple(taken))
 
 
 def optional(name: str, default: object) -> Parameter:
+    """Return a parameter with a default."""
     return Parameter(name, required=False, default=default)
 
 
@@ -39,7 +41,7 @@ TAKEN: tuple[Parameter | str, ...] = (*SIZES, *(optional(name, None) for name in
         (TAKEN, True),
         ((*TAKEN, optional("dilation", 1)), True),
         ((Parameter("args", Kind.VAR_POSITIONAL, required=False),), True),
-        # By these orders the problem's own call would mean another model, or none.
+        # With these parameters, the problem's own call would build another model, or fail.
         ((*TAKEN[1::-1], *TAKEN[2:]), False),
         (SIZES[:2], False),
         ((*TAKEN, "dilation"), False),
@@ -50,7 +52,10 @@ TAKEN: tuple[Parameter | str, ...] = (*SIZES, *(optional(name, None) for name in
 def test_own_call_is_kernelbenchs_where_it_means_the_same(
     problem: Problem, parameters: tuple[Parameter | str, ...], is_positional: bool
 ) -> None:
-    """`ModelNew(*get_init_inputs())`, and else every argument by its name."""
+    """The own call is `ModelNew(*get_init_inputs())` if it means the same model.
+
+    Otherwise every argument is passed by name.
+    """
     assert tuple(problem.parameter_names) == ORDER
     call = own_call(problem, submission(*parameters), problem.arguments)
     by_name = ConstructorCall((), dict(problem.arguments))
@@ -58,14 +63,17 @@ def test_own_call_is_kernelbenchs_where_it_means_the_same(
 
 
 def test_own_case_leaves_out_what_get_init_inputs_does(problem: Problem) -> None:
-    """A default of `ModelNew` that is not `Model`'s shows in the problem's own configuration."""
+    """The own call omits the arguments that get_init_inputs() omits.
+
+    A default of `ModelNew` that differs from `Model`'s then shows.
+    """
     own = cases_for(problem, submission(*TAKEN))[0]
     assert own.constructor_call == problem.init_inputs
     assert len(own.constructor_call.positional) < len(ORDER)
 
 
 def test_half_of_the_cases_leave_out_defaults(problem: Problem) -> None:
-    """Each default is passed in some cases, and left to the constructor in others."""
+    """Each default is passed in some cases and omitted in others."""
     found = submission(*SIZES, *(optional(name, problem.defaults[name]) for name in ORDER[3:]))
     calls = [case.constructor_call for case in cases_for(problem, found)[1:]]
     for name in ORDER[3:]:
@@ -75,7 +83,7 @@ def test_half_of_the_cases_leave_out_defaults(problem: Problem) -> None:
 
 
 def test_what_is_required_is_never_left_out(problem: Problem) -> None:
-    """A parameter without a default gets its argument, whatever `Model`'s default is."""
+    """A parameter without a default always gets its argument, even if `Model` has a default."""
     arguments = {"kernel_size": 3, "stride": 1, "padding": 0}
     found = submission("kernel_size", "stride", optional("padding", 0))
     calls = [call_by_name(problem, found, arguments, str(number)) for number in range(20)]

@@ -1,3 +1,5 @@
+"""Covering arrays under constraints."""
+
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -10,44 +12,48 @@ LEVELS = {"a": (1, 2, 3), "b": (1, 2), "c": (1, 2, 3, 4), "d": (1, 2)}
 
 
 def no_more_than_six(known: Mapping[str, Any]) -> bool:
-    """A rule over all four, so that parts of a row look better than they are."""
+    """Return whether a row is feasible.
+
+    The rule concerns all four parameters together, so an infeasible row can have feasible parts.
+    """
     return len(known) < len(LEVELS) or sum(known.values()) <= 6
 
 
 def feasible_rows() -> list[dict[str, Any]]:
+    """Return all feasible rows, by enumeration."""
     rows = (dict(zip(LEVELS, v, strict=True)) for v in itertools.product(*LEVELS.values()))
     return [row for row in rows if no_more_than_six(row)]
 
 
 @pytest.mark.parametrize("strength", [2, 3])
 def test_covers_exactly_what_is_feasible(strength: int) -> None:
-    """What the rows leave out is what no feasible row holds: found by enumeration."""
+    """Only combinations that no feasible row has are left uncovered."""
     rows = cover(LEVELS, no_more_than_six, strength)
     assert uncovered(LEVELS, rows, strength) == uncovered(LEVELS, feasible_rows(), strength)
 
 
 @pytest.mark.parametrize("strength", [2, 3])
 def test_every_row_is_feasible(strength: int) -> None:
-    """No row breaks the rule, and each has a value for every parameter."""
+    """Every row satisfies the rule and has a value for each parameter."""
     rows = cover(LEVELS, no_more_than_six, strength)
     assert all(row in feasible_rows() for row in rows)
 
 
 def test_takes_fewer_rows_than_everything() -> None:
-    """Pairs of four parameters need far fewer rows than their product."""
+    """Covering all pairs takes far fewer rows than the product of all values."""
     rows = cover(LEVELS, lambda _: True, 2)
     assert uncovered(LEVELS, rows, 2) == []
     assert 12 <= len(rows) <= 16
 
 
 def test_uncovered_names_what_is_missing() -> None:
-    """One missing pair is reported, and nothing else."""
+    """`uncovered` returns exactly the missing pair."""
     rows: list[dict[str, Any]] = [{"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "b": 1}]
     assert uncovered({"a": (1, 2), "b": (1, 2)}, rows, 2) == [{"a": 2, "b": 2}]
 
 
 def test_completion_searches_back() -> None:
-    """A part that fits only with later values is completed, one that cannot is given up."""
+    """`complete` backtracks until a row fits, and returns None if none does."""
     assert complete(LEVELS, lambda k: len(k) < 4 or k["d"] == 2, {"a": 3}) == {
         "a": 3,
         "b": 1,

@@ -1,3 +1,5 @@
+"""Submissions found in files and folders, without running them."""
+
 import os
 from pathlib import Path
 
@@ -23,14 +25,14 @@ def write(path: Path, text: str = SIMPLE) -> Path:
 
 
 def read(tmp_path: Path, text: str) -> Submission:
-    """Discover the one submission that a text makes."""
+    """Return the only submission that a text defines."""
     found = discover([write(tmp_path / "kernel.py", text)])
     assert found.rejected == ()
     return found.submissions[0]
 
 
 def rejection(tmp_path: Path, text: str) -> str:
-    """Discover a text that makes no submission, and give the one line that says why."""
+    """Return the one-line message for a text that defines no submission."""
     found = discover([write(tmp_path / "kernel.py", text)])
     assert found.submissions == ()
     message = found.rejected[0].message
@@ -39,6 +41,7 @@ def rejection(tmp_path: Path, text: str) -> str:
 
 
 def names(submission: Submission) -> list[str]:
+    """Return the names of a submission's parameters."""
     return [parameter.name for parameter in submission.parameters]
 
 
@@ -53,7 +56,7 @@ def plain() -> Problem:
 
 
 def test_reads_every_kind_of_parameter(tmp_path: Path) -> None:
-    """Name, kind, default and whether it is required are read from the def."""
+    """Name, kind, default and requiredness of each parameter are read from the def."""
     submission = read(
         tmp_path,
         """
@@ -75,7 +78,7 @@ class ModelNew:
 
 
 def test_never_runs_the_file(tmp_path: Path) -> None:
-    """A submission is untrusted: discovery leaves no trace of its module-level code."""
+    """Discovery does not execute the untrusted file."""
     trace = tmp_path / "trace"
     read(tmp_path, f"open({str(trace)!r}, 'w').close()\n{SIMPLE}")
     assert not trace.exists()
@@ -127,7 +130,7 @@ def test_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_finds_the_constructor(tmp_path: Path, text: str, expected: list[str]) -> None:
-    """ModelNew may inherit its constructor, be an assignment, or lie in a module-level block."""
+    """ModelNew may inherit its constructor, be an assignment, or be in a module-level block."""
     assert names(read(tmp_path, text)) == expected
 
 
@@ -141,7 +144,7 @@ def test_finds_the_constructor(tmp_path: Path, text: str, expected: list[str]) -
     ],
 )
 def test_knows_the_constructors_of_torch(tmp_path: Path, text: str) -> None:
-    """A class of torch.nn as base gives its signature, whatever name it was imported under."""
+    """A base class of torch.nn provides its signature, under any imported name."""
     submission = read(tmp_path, text)
     assert names(submission)[:4] == ["in_channels", "out_channels", "kernel_size", "stride"]
     assert submission.accepts("dilation")
@@ -170,7 +173,7 @@ def test_knows_the_constructors_of_torch(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_says_why_a_file_is_no_submission(tmp_path: Path, text: str, words: list[str]) -> None:
-    """Each way of not being a submission is told in one line, with the place where there is one."""
+    """Each rejection has a one-line message, with the line if there is one."""
     message = rejection(tmp_path, text)
     assert all(word in message for word in words), message
 
@@ -203,12 +206,12 @@ def test_searches_folders_but_not_everything(tmp_path: Path) -> None:
 
 
 def test_reads_a_file_that_is_named(tmp_path: Path) -> None:
-    """What a folder search leaves out is still read when it is given by name."""
+    """A file given by name is read even if a folder search leaves it out."""
     assert discover([write(tmp_path / "_mine.py")]).submissions[0].name == "_mine"
 
 
 def test_others_still_run(tmp_path: Path) -> None:
-    """A bad file is reported and does not stand in the way of a good one."""
+    """A bad file is reported and does not affect a good one."""
     write(tmp_path / "good.py")
     bad = write(tmp_path / "bad.py", "def")
     found = discover([tmp_path])
@@ -227,7 +230,7 @@ def test_rejects_both_of_one_name(tmp_path: Path) -> None:
 
 
 def test_same_file_twice_counts_once(tmp_path: Path) -> None:
-    """A file given by name, in its folder and through a link is one submission."""
+    """A file given by name, through its folder and through a link is one submission."""
     path = write(tmp_path / "k.py")
     (tmp_path / "link.py").symlink_to(path)
     assert len(discover([path, tmp_path, tmp_path / "." / "k.py"]).submissions) == 1
@@ -237,7 +240,7 @@ def test_same_file_twice_counts_once(tmp_path: Path) -> None:
     ("name", "word"), [("gone.py", "exist"), ("empty", "no .py"), ("notes.txt", "not a Python")]
 )
 def test_says_what_is_wrong_with_a_path(tmp_path: Path, name: str, word: str) -> None:
-    """A path without a submission is reported and not passed over in silence."""
+    """A path without a submission is reported."""
     (tmp_path / "empty").mkdir()
     write(tmp_path / "notes.txt")
     assert word in discover([tmp_path / name]).rejected[0].message
@@ -251,29 +254,29 @@ def test_order_does_not_depend_on_the_arguments(tmp_path: Path) -> None:
 
 
 def test_nothing_given_gives_nothing() -> None:
-    """No paths: an empty discovery, and no error."""
+    """Without paths, discovery finds nothing and raises no error."""
     assert discover([]) == Discovery((), ())
 
 
 def test_fits_when_all_that_matters_is_taken(tmp_path: Path, plain: Problem) -> None:
-    """A parameter that the problem leaves neutral need not be taken."""
+    """A submission may lack a parameter whose value in the problem is neutral."""
     assert fits(read(tmp_path, SIMPLE), plain) is None
 
 
 def test_does_not_fit_without_dilation(tmp_path: Path, dilated: Problem) -> None:
-    """A submission that cannot be told the dilation cannot stand for a dilated problem."""
+    """A submission without a dilation parameter does not fit a dilated problem."""
     reason = fits(read(tmp_path, SIMPLE), dilated)
     assert reason is not None
     assert "dilation=3" in reason
 
 
 def test_any_keyword_fits(tmp_path: Path, dilated: Problem) -> None:
-    """**kwargs takes every name."""
+    """A submission with **kwargs fits every problem."""
     assert fits(read(tmp_path, "class ModelNew:\n def __init__(self, **kw): pass"), dilated) is None
 
 
 def test_does_not_fit_with_an_unknown_requirement(tmp_path: Path, plain: Problem) -> None:
-    """A required parameter that the problem has no value for is named."""
+    """A required parameter for which the problem has no value is named."""
     text = "class ModelNew:\n def __init__(self, in_channels, out_channels, kernel): pass"
     reason = fits(read(tmp_path, text), plain)
     assert reason is not None
@@ -281,7 +284,7 @@ def test_does_not_fit_with_an_unknown_requirement(tmp_path: Path, plain: Problem
 
 
 def test_does_not_fit_by_position_only(tmp_path: Path, plain: Problem) -> None:
-    """Arguments go by name, so a positional-only parameter cannot be given."""
+    """A positional-only parameter does not fit, because arguments are passed by name."""
     text = "class ModelNew:\n def __init__(self, in_channels, /, **kw): pass"
     reason = fits(read(tmp_path, text), plain)
     assert reason is not None
@@ -298,7 +301,7 @@ def test_does_not_fit_by_position_only(tmp_path: Path, plain: Problem) -> None:
 def test_a_value_that_a_submission_would_not_guess_must_be_taken(
     tmp_path: Path, arguments: str, value: int
 ) -> None:
-    """A parameter may be left out only where Model's default and the neutral value are both met."""
+    """A parameter may be missing only if its value is neutral and also Model's default."""
     reference = write(
         tmp_path / "reference.py",
         f"""
@@ -321,7 +324,7 @@ def get_init_inputs():
 
 
 def test_folder_too_deep_for_the_system_is_left_out(tmp_path: Path) -> None:
-    """Somebody's endless folders keep nobody from the files beside them."""
+    """A folder nested too deeply does not keep other files from being found."""
     (tmp_path / "right.py").write_text("class ModelNew:\n    pass\n")
     name = "d" * 200
     folder = os.open(tmp_path, os.O_RDONLY)
@@ -335,7 +338,11 @@ def test_folder_too_deep_for_the_system_is_left_out(tmp_path: Path) -> None:
 
 
 def test_texts_made_to_take_for_ever_are_read(tmp_path: Path) -> None:
-    """2**60 ways to a base, and a text whose lines would be looked at from each of them."""
+    """Texts made to take exponential or quadratic time are read quickly.
+
+    One has 2**60 paths through its base classes. The others have millions of lines or comment
+    starts.
+    """
     classes = [f"class C{n}(C{n + 1}, C{n + 1}): pass\n" for n in range(60)]
     text = f"{''.join(classes)}class C60: pass\nclass ModelNew(C0): pass\n"
     assert names(read(tmp_path, text)) == []
@@ -345,13 +352,19 @@ def test_texts_made_to_take_for_ever_are_read(tmp_path: Path) -> None:
 
 
 def test_text_that_no_one_writes_is_not_read(tmp_path: Path) -> None:
-    """Parsing an f-string of a megabyte takes minutes."""
+    """A file longer than 256 KiB is not read.
+
+    Parsing an f-string of a megabyte takes minutes.
+    """
     text = f'{SIMPLE}\nx = f"{"{1}" * (1 << 17)}"\n'
     assert rejection(tmp_path, text) == "is longer than 256 KiB, and is not read"
 
 
 def test_of_many_files_of_one_name_some_are_named(tmp_path: Path) -> None:
-    """Else a thousand messages would have a thousand paths each."""
+    """A message about duplicate names lists at most three paths.
+
+    Otherwise, a thousand messages would have a thousand paths each.
+    """
     for number in range(6):
         write(tmp_path / str(number) / "one.py")
     messages = [rejected.message for rejected in discover([tmp_path]).rejected]

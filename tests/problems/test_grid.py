@@ -1,3 +1,5 @@
+"""The cases of a submission."""
+
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from tests.support import REFERENCE
 
 
 def submission(*names: str) -> Submission:
+    """Return a submission with the required parameters and these optional ones."""
     required = [Parameter(n) for n in ("in_channels", "out_channels", "kernel_size")]
     optional = [Parameter(n, required=False, default=NEUTRAL[n]) for n in names]
     return Submission("kernel", Path("kernel.py"), "0" * 64, (*required, *optional))
@@ -39,19 +42,19 @@ def everything(plain: Problem) -> tuple[Case, ...]:
 
 @pytest.mark.parametrize("name", ["quick", "full"])
 def test_every_case_is_valid_and_affordable(plain: Problem, name: Grid) -> None:
-    """PyTorch takes every case, and no case of the grid is too much to simulate."""
+    """torch accepts every case, and each is affordable on the simulator."""
     for case in cases_for(plain, submission(*NEUTRAL), name)[1:]:
         assert accepted_by_torch(Convolution.of(case)), case.id
         fills_shared_memory = case.label == "aimed" and Convolution.of(case).kernel_size > 16
-        # One run of those, and all of the others.
+        # Aimed cases have one run, so they may be larger.
         most = {"aimed": 4_000_000, "layout": 10_000_000}.get(case.label, 1_500_000)
         assert Convolution.of(case).work <= most or fills_shared_memory, case.id
 
 
 def test_size_of_the_grid(plain: Problem, everything: tuple[Case, ...]) -> None:
-    """About 60 cases for a submission that takes everything; triples are several times as many.
+    """The quick grid has 45 to 70 cases beside those of one run and the random ones.
 
-    Beside them are some that have one run each, and three at random.
+    The full grid, which covers triples, has 120 to 300.
     """
     plainly = [case for case in everything if case.label not in ("aimed", "layout", "random")]
     assert 45 <= len(plainly) <= 70
@@ -60,7 +63,7 @@ def test_size_of_the_grid(plain: Problem, everything: tuple[Case, ...]) -> None:
 
 
 def test_some_case_has_many_rows_and_some_many_weights(everything: tuple[Case, ...]) -> None:
-    """Rows beyond a grid's or a tile's, and an index of weights that 16 bits do not hold."""
+    """Some case has more than 64 rows, and some an index of weights beyond 16 bits."""
     sizes = [Convolution.of(case) for case in everything if case.label == "corner"]
     assert max(each.batch for each in sizes) > 64
     weights = [each.in_channels * each.out_channels * each.kernel_size for each in sizes]
@@ -68,7 +71,7 @@ def test_some_case_has_many_rows_and_some_many_weights(everything: tuple[Case, .
 
 
 def test_random_cases_are_of_their_seed(plain: Problem) -> None:
-    """Nobody knows their sizes before the seed is drawn; with it they are the same again."""
+    """The seed determines the sizes of the three random cases, but not their ids."""
     found = submission(*NEUTRAL)
     one, again, other = (
         [case for case in cases_for(plain, found, seed=seed) if case.label == "random"]
@@ -82,7 +85,11 @@ def test_random_cases_are_of_their_seed(plain: Problem) -> None:
 
 
 def test_cases_are_aimed_at_the_submissions_numbers(plain: Problem) -> None:
-    """Another text, other sizes; a persistent kernel also gets a device that it outgrows."""
+    """A tile size in a submission's text leads to cases around it.
+
+    A persistent kernel also gets a device of two multiprocessors. With tensor cores, it gets one of
+    one multiprocessor as well.
+    """
     found = submission(*NEUTRAL)
     with_tile = replace(found, numbers=(96,), counts_multiprocessors=True)
     plainly, aimed = (cases_for(plain, each) for each in (found, with_tile))
@@ -98,7 +105,10 @@ def test_cases_are_aimed_at_the_submissions_numbers(plain: Problem) -> None:
 def test_ids_are_unique_and_do_not_depend_on_the_seed(
     plain: Problem, everything: tuple[Case, ...]
 ) -> None:
-    """Ids can be given to pytest -k from one run to the next; the values' seeds change."""
+    """Case ids are unique and the same for every seed; the seeds of values differ.
+
+    Ids can therefore be given to pytest -k.
+    """
     ids = [case.id for case in everything]
     assert len(set(ids)) == len(ids)
     again = cases_for(plain, submission(*NEUTRAL), seed=7)
@@ -107,13 +117,16 @@ def test_ids_are_unique_and_do_not_depend_on_the_seed(
 
 
 def test_no_configuration_twice(everything: tuple[Case, ...]) -> None:
-    """A corner that the covering array also holds is checked once."""
+    """A configuration that is a corner and also in the covering array is one case."""
     cases = [case for case in everything if case.label not in ("layout", "random")]
     assert len({Convolution.of(case) for case in cases}) == len(cases)
 
 
 def test_own_configuration_is_first_and_reduced(everything: tuple[Case, ...]) -> None:
-    """On the simulator only batch and length are cut down, and the label says so."""
+    """On the simulator, batch and length of the own configuration are cut down.
+
+    Its label is then `reduced`.
+    """
     own = everything[0]
     assert (own.label, own.input_shapes) == ("reduced", ((2, 128, 64),))
     assert own.arguments["in_channels"] == 128
@@ -126,7 +139,7 @@ def test_own_configuration_is_native_on_cuda(plain: Problem) -> None:
 
 
 def test_only_what_the_constructor_takes_is_varied(plain: Problem) -> None:
-    """Arguments hold the names that both sides take, and nothing else leaves its neutral value."""
+    """Parameters that the submission lacks keep their neutral value."""
     for case in cases_for(plain, submission("stride")):
         assert set(case.arguments) == {"in_channels", "out_channels", "kernel_size", "stride"}
         c = Convolution.of(case)
@@ -134,12 +147,12 @@ def test_only_what_the_constructor_takes_is_varied(plain: Problem) -> None:
 
 
 def test_only_what_the_model_takes_is_varied(plain: Problem) -> None:
-    """The reference without dilation is not given one, though the submission would take it."""
+    """A parameter that the reference lacks is never varied."""
     assert all("dilation" not in case.arguments for case in cases_for(plain, submission(*NEUTRAL)))
 
 
 def test_every_reference_builds_with_every_case(dilated: Problem) -> None:
-    """Model takes the arguments of each of its cases and gives the expected shape."""
+    """Model accepts the arguments of each case and gives the expected shape."""
     for case in cases_for(dilated, submission(*NEUTRAL)):
         y = dilated.model(**case.arguments)(torch.zeros(case.input_shapes[0]))
         c = Convolution.of(case)
@@ -157,7 +170,7 @@ def test_every_reference_builds_with_every_case(dilated: Problem) -> None:
 def test_shared_memory_is_overfilled_where_there_may_be_some(
     tmp_path: Path, plain: Problem, source: str, overfilled: bool
 ) -> None:
-    """Weights of more than 48 KiB and 227 KiB are tried on kernels that could keep them there."""
+    """Kernels that may use shared memory get weights beyond 48 KiB and 227 KiB."""
     file = tmp_path / "kernel.py"
     file.write_text(
         f'source = """{source}"""\n'
@@ -174,7 +187,7 @@ def test_shared_memory_is_overfilled_where_there_may_be_some(
 
 
 def test_json_round_trip(everything: tuple[Case, ...]) -> None:
-    """A case goes through JSON text unchanged."""
+    """A case is unchanged after encoding to JSON and decoding."""
     for case in everything:
         assert codec.decode(codec.encode(case), Case) == case
 
@@ -190,7 +203,7 @@ def test_json_round_trip(everything: tuple[Case, ...]) -> None:
 def test_bad_json_is_refused(
     everything: tuple[Case, ...], change: dict[str, Any], message: str
 ) -> None:
-    """Another program's JSON is refused with the field that is wrong."""
+    """Invalid JSON is refused with the name of the wrong field."""
     data = {**json.loads(codec.encode(everything[0])), **change}
     data = {name: value for name, value in data.items() if value is not None}
     with pytest.raises(ValueError, match=message):
@@ -252,7 +265,7 @@ def test_other_references_get_their_own_configuration(
     inputs: str,
     shapes: tuple[tuple[int, ...], ...],
 ) -> None:
-    """What is no transposed convolution is cut down by its constants, as far as Model lets it."""
+    """Any other reference is cut down by its constants, as far as Model accepts it."""
     path = tmp_path / "other.py"
     path.write_text(OTHER.format(layer=layer, names=names, forward=forward, inputs=inputs))
     any_keyword = submission()
@@ -262,7 +275,10 @@ def test_other_references_get_their_own_configuration(
 
 
 def test_shared_memory_is_asked_for_beyond_its_limits(everything: tuple[Case, ...]) -> None:
-    """A block's weights for one output channel, as floats: above 48 KiB, and above 227 KiB."""
+    """Some cases need more than 48 KiB, and some more than 227 KiB, of shared memory.
+
+    That is for a block that keeps one output channel's weights as floats.
+    """
     sizes = sorted(
         4
         * Convolution.of(case).in_channels

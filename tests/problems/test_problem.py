@@ -1,3 +1,5 @@
+"""Reference files: their arguments, inputs, family and errors."""
+
 import gc
 import sys
 from pathlib import Path
@@ -38,6 +40,7 @@ def write(
     inputs: str = "[torch.rand(2, 4, 5)]",
     arguments: str = "[4, 6, 3]",
 ) -> Path:
+    """Write a reference made from the template and return its path."""
     path = folder / "reference.py"
     path.write_text(
         TEMPLATE.format(extra=extra, forward=forward, inputs=inputs, arguments=arguments)
@@ -93,7 +96,7 @@ def write(
 def test_our_own_references(
     name: str, arguments: dict[str, object], shape: tuple[int, ...]
 ) -> None:
-    """The three problems have the sizes they are known by, each value under its own name."""
+    """The three problems have their known sizes, each under its own name."""
     problem = load(REFERENCE / f"{name}.py")
     assert problem.name == name
     assert problem.arguments == arguments
@@ -111,7 +114,7 @@ def test_our_own_references(
     ],
 )
 def test_binds_every_form_of_init_inputs(tmp_path: Path, arguments: str) -> None:
-    """A list, a dict and KernelBench's pair of both bind to the same names."""
+    """A list, a tuple, a dict and KernelBench's pair of list and dict bind to the same names."""
     assert load(write(tmp_path, arguments=arguments)).arguments == {
         "in_channels": 4,
         "out_channels": 6,
@@ -122,7 +125,7 @@ def test_binds_every_form_of_init_inputs(tmp_path: Path, arguments: str) -> None
 
 
 def test_defaults_are_those_of_the_signature(tmp_path: Path) -> None:
-    """Defaults hold the optional parameters only."""
+    """`defaults` has only the optional parameters."""
     assert load(write(tmp_path)).defaults == {"stride": 1, "bias": False}
 
 
@@ -137,18 +140,21 @@ def test_defaults_are_those_of_the_signature(tmp_path: Path) -> None:
     ],
 )
 def test_more_than_a_convolution_is_not_one(tmp_path: Path, extra: str, forward: str) -> None:
-    """The bound of a plain sum must not be used where something follows the sum."""
+    """A model that does more than a convolution is not of its family.
+
+    The bound of a plain sum would be wrong for it.
+    """
     assert load(write(tmp_path, extra=extra, forward=forward)).family.name == "any_reference"
 
 
 def test_a_convolution_with_padding_and_bias_is_one(tmp_path: Path) -> None:
-    """Recognition does not depend on the arguments."""
+    """The family does not depend on the arguments."""
     problem = load(write(tmp_path, arguments="[4, 6, 3, 2, True]"))
     assert problem.family.name == "conv_transpose1d"
 
 
 def test_loading_leaves_the_random_state_alone(tmp_path: Path) -> None:
-    """Seeds that a caller set still mean what they meant."""
+    """Loading a reference does not change torch's random state."""
     path = write(tmp_path)
     torch.manual_seed(1)
     expected = torch.rand(3)
@@ -158,7 +164,7 @@ def test_loading_leaves_the_random_state_alone(tmp_path: Path) -> None:
 
 
 def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
-    """References are told apart by path and content, not by their stem."""
+    """Two references with the same file name are distinct."""
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
     one = load(write(tmp_path / "a", arguments="[4, 6, 3]"))
@@ -183,7 +189,7 @@ def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
     ],
 )
 def test_says_what_is_wrong(tmp_path: Path, changes: dict[str, str], words: list[str]) -> None:
-    """Each mistake in a reference is one line with the file, the place and what to do."""
+    """Each mistake in a reference is one line with the file, the place and the remedy."""
     path = write(tmp_path, **changes)
     with pytest.raises(ProblemError) as caught:
         load(path)
@@ -206,7 +212,7 @@ def test_says_what_is_wrong(tmp_path: Path, changes: dict[str, str], words: list
     ],
 )
 def test_says_why_a_file_is_no_reference(tmp_path: Path, text: str, word: str) -> None:
-    """A file that does not import, or lacks a name, is told apart from a broken one."""
+    """A file that fails to import or lacks a name raises an error that says so."""
     path = tmp_path / "reference.py"
     path.write_text(text)
     with pytest.raises(ProblemError, match=word):
@@ -223,7 +229,10 @@ def test_says_why_a_file_is_no_reference(tmp_path: Path, text: str, word: str) -
     ],
 )
 def test_inputs_may_name_a_device(tmp_path: Path, inputs: str) -> None:
-    """Whether it is here or not: the harness puts inputs where they are needed."""
+    """Inputs may name any device, even one that this machine lacks.
+
+    The harness moves inputs where they are needed.
+    """
     problem = load(write(tmp_path, inputs=inputs))
     assert problem.inputs == (InputSpec((2, 4, 5), "float32"),)
     (made,) = problem.make_inputs(seed=0)
@@ -232,14 +241,17 @@ def test_inputs_may_name_a_device(tmp_path: Path, inputs: str) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    """A path that does not exist is a ProblemError as well."""
+    """A path that does not exist raises ProblemError."""
     with pytest.raises(ProblemError, match="cannot be read"):
         load(tmp_path / "gone.py")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "latin-1"])
 def test_reference_that_is_not_utf_8_says_so(tmp_path: Path, encoding: str) -> None:
-    """What Python says of its bytes, such as null bytes, leads nobody there."""
+    """A reference that is not UTF-8 raises an error that says so.
+
+    Python's own message, such as one about null bytes, would not help.
+    """
     path = tmp_path / "conv.py"
     path.write_bytes("x = 'é'\n".encode(encoding))
     with pytest.raises(ProblemError, match="is not UTF-8; save it"):
@@ -247,7 +259,10 @@ def test_reference_that_is_not_utf_8_says_so(tmp_path: Path, encoding: str) -> N
 
 
 def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
-    """Arguments are bound by name, so *args cannot be a reference's signature."""
+    """A reference with *args as its only parameter is refused.
+
+    Arguments are bound by name.
+    """
     path = tmp_path / "reference.py"
     path.write_text(
         "from torch import nn\n"
@@ -259,7 +274,7 @@ def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
 
 
 def test_parameters_that_get_nothing_are_no_arguments(tmp_path: Path) -> None:
-    """Many a model takes **kwargs that nobody gives it, or has a class for a default."""
+    """Unused **kwargs and defaults that are no JSON value are not arguments."""
     path = tmp_path / "reference.py"
     path.write_text(
         "import torch\nfrom torch import nn\n"

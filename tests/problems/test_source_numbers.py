@@ -1,4 +1,4 @@
-"""What a submission's text tells of its sizes."""
+"""Facts about sizes that a submission's text states."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from harness.problems.source_numbers import (
         ("x[33u] + y[40UL]", (33, 40)),
         ("a[64] + b[64] + c[16]", (64, 16)),
         ("1 << 7", (7, 128)),
-        # Neither these, nor what is too small or too large for a tile.
+        # Numbers in comments do not count, nor those too small or too large for a tile.
         ("// 77" + chr(10) + "/* 78 */" + chr(10) + "# 79", ()),
         ("1.25f + x16 + 3 + 65536 + 0x20", ()),
     ],
 )
 def test_integers_that_a_text_states(text: str, numbers: tuple[int, ...]) -> None:
-    """Those of its code, the most frequent first."""
+    """Integers of the code are found, the most frequent first."""
     assert numbers_in(text) == numbers
 
 
 def test_who_counts_multiprocessors() -> None:
-    """In CUDA's spelling and in torch's."""
+    """A text that queries the multiprocessor count is recognised, by CUDA's or torch's name."""
     assert counts_multiprocessors("properties->multiProcessorCount")
     assert counts_multiprocessors("cudaDevAttrMultiProcessorCount")
     assert counts_multiprocessors("torch.cuda.get_device_properties(0).multi_processor_count")
@@ -50,5 +50,5 @@ def test_who_counts_multiprocessors() -> None:
     ],
 )
 def test_who_multiplies_matrices(text: str, expected: bool) -> None:
-    """By PTX or by CUDA's own names, and not by a word of a comment."""
+    """A text that uses tensor cores is recognised by PTX or CUDA's names, not by a comment."""
     assert multiplies_matrices(text) == expected

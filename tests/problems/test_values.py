@@ -1,3 +1,5 @@
+"""Inputs and weights of each run and call."""
+
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -44,7 +46,7 @@ def exact() -> Run:
 
 
 def test_same_case_same_values(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """A run is replayed from the case alone; the process's own random state has no part in it."""
+    """Values depend on the case alone, not on the process's random state."""
     for run in runs_for(problem):
         torch.manual_seed(1)
         one = values_for(problem, cases[1], run)
@@ -55,7 +57,7 @@ def test_same_case_same_values(problem: Problem, cases: tuple[Case, ...]) -> Non
 
 
 def test_another_seed_gives_other_values(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """The case's seed decides inputs and weights."""
+    """The case's seed determines inputs and weights."""
     run = runs_for(problem)[0]
     one = values_for(problem, cases[1], run)
     other = values_for(problem, replace(cases[1], seed=cases[1].seed + 1), run)
@@ -66,7 +68,7 @@ def test_another_seed_gives_other_values(problem: Problem, cases: tuple[Case, ..
 def test_inputs_change_in_every_run_and_weights_with_their_name(
     problem: Problem, cases: tuple[Case, ...]
 ) -> None:
-    """Each run has inputs of its own; weights change exactly where the run's weights do."""
+    """Each run has its own inputs; weights differ exactly if their names do."""
     runs = runs_for(problem)
     values = [values_for(problem, cases[0], run) for run in runs]
     for i, one in enumerate(values):
@@ -77,7 +79,7 @@ def test_inputs_change_in_every_run_and_weights_with_their_name(
 
 
 def test_first_weights_are_the_models_own(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """After torch.manual_seed, Model initialises itself to weights A."""
+    """Weights A are those that Model initialises after torch.manual_seed."""
     case = cases[1]
     torch.manual_seed(initialisation_seed(case))
     expected = problem.model(**case.arguments).state_dict()
@@ -86,7 +88,7 @@ def test_first_weights_are_the_models_own(problem: Problem, cases: tuple[Case, .
 
 
 def test_distributions(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Each distribution has the range that it is named for."""
+    """Each distribution has the range that its name says."""
     x = {r.name: values_for(problem, cases[0], r).inputs[0] for r in runs_for(problem)}
     assert all(v.dtype == torch.float32 for v in x.values())
     assert all(tuple(v.shape) == cases[0].input_shapes[0] for v in x.values())
@@ -98,7 +100,7 @@ def test_distributions(problem: Problem, cases: tuple[Case, ...]) -> None:
 
 
 def test_every_magnitude_is_drawn(problem: Problem) -> None:
-    """Tiny and huge inputs are of one magnitude in a run, and of many over the runs."""
+    """Tiny and huge inputs have one magnitude in a run, and many over all runs."""
     runs = {run.name: run for run in runs_for(problem)}
     cases = [case for seed in range(2) for case in cases_for(problem, ANY, seed=seed)]
     for name, lowest, highest in (("small", -18, -5), ("large", 5, 28)):
@@ -110,7 +112,10 @@ def test_every_magnitude_is_drawn(problem: Problem) -> None:
 def test_changed_weights_leave_one_product_of_each_sum(
     problem: Problem, cases: tuple[Case, ...]
 ) -> None:
-    """A sum of one product bounds its error tightest; none is left without one by that."""
+    """Changed weights leave at most one product in each sum, and one if possible.
+
+    The error of a single product has the tightest bound.
+    """
     run = next(run for run in runs_for(problem) if run.name == "changed")
     for case in cases:
         values = values_for(problem, case, run)
@@ -128,7 +133,7 @@ def test_changed_weights_leave_one_product_of_each_sum(
 
 
 def test_exact_values(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
-    """Inputs and bias are odd, of 12 to 15 bits or of 22, weights lie in {-1, 0, 1}."""
+    """Exact inputs and biases are odd, with 12 to 15 or 22 bits; weights are -1, 0 or 1."""
     for case in cases:
         values = values_for(problem, case, exact)
         weights = dict(values.weights)
@@ -145,7 +150,10 @@ def test_exact_values(problem: Problem, cases: tuple[Case, ...], exact: Run) -> 
 def test_wide_inputs_have_single_products(
     problem: Problem, cases: tuple[Case, ...], exact: Run
 ) -> None:
-    """Every rounding of them to 21 bits or fewer shows in an output, whatever a sum's bound is."""
+    """Rounding an input of 22 bits to 21 or fewer bits changes an output.
+
+    Each sum has one such product at most, so no bound of a sum hides the change.
+    """
     wide = [case for case in cases if Convolution.of(case).length % 2]
     assert 0.3 < len(wide) / len(cases) < 0.9
     for case in wide:
@@ -162,7 +170,10 @@ def test_wide_inputs_have_single_products(
 
 
 def test_inputs_of_fewer_bits_show(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
-    """Of 13 bits, where sums have 288 terms: the bound of uniform values hides such a kernel."""
+    """Rounding exact inputs to 13 bits changes most of them, with sums of 288 terms.
+
+    The bound for uniform values would hide such a kernel.
+    """
     sizes = {"in_channels": 96, "out_channels": 3, "kernel_size": 3}
     shapes = ((2, 96, 34),)
     case = replace(cases[0], arguments={**cases[0].arguments, **sizes}, input_shapes=shapes)
@@ -173,7 +184,7 @@ def test_inputs_of_fewer_bits_show(problem: Problem, cases: tuple[Case, ...], ex
 
 
 def test_exact_sums_stay_below_2_to_24(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """With many channels and a long kernel, the nonzero weights of a sum are limited."""
+    """The number of nonzero weights in a sum is limited for many channels and long kernels."""
     sizes = {"in_channels": 600, "out_channels": 3, "kernel_size": 16, "bias": True}
     case = replace(cases[0], arguments={**cases[0].arguments, **sizes})
     weight = values_for(problem, case, Run("exact", "exact", "B")).weights[
@@ -185,7 +196,7 @@ def test_exact_sums_stay_below_2_to_24(problem: Problem, cases: tuple[Case, ...]
 
 
 def test_exact_sums_are_not_empty(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
-    """Every output channel has a weight that is not zero, or it would show nothing."""
+    """Every output channel has a nonzero weight in the exact run."""
     for case in cases:
         groups = Convolution.of(case).groups
         weight = values_for(problem, case, exact).weights["conv1d_transpose.weight"]
@@ -196,7 +207,7 @@ def test_exact_sums_are_not_empty(problem: Problem, cases: tuple[Case, ...], exa
 def test_every_float32_order_is_exact(
     problem: Problem, cases: tuple[Case, ...], exact: Run
 ) -> None:
-    """Float32 gives float64's result bit for bit on the exact run, in every case."""
+    """In the exact run, float32 gives float64's result bit for bit."""
     for case in cases:
         values = values_for(problem, case, exact)
         model = problem.model(**case.arguments)
@@ -233,13 +244,17 @@ def get_init_inputs():
 
 
 def other(folder: Path, forward: str) -> Problem:
+    """Return a reference whose forward returns the given expression."""
     path = folder / "other.py"
     path.write_text(OTHER.format(forward=forward))
     return load(path)
 
 
 def test_inputs_are_what_the_reference_makes_of_numbers(tmp_path: Path) -> None:
-    """A triangle stays one and a class a class, whatever the numbers in them; weights do change."""
+    """Inputs keep the structure that the reference's get_inputs gives them.
+
+    A triangular matrix stays triangular, and a class index stays in its range. Weights do change.
+    """
     problem = other(tmp_path, "self.norm(x) + i")
     (case,) = cases_for(problem, ANY, "own")
     values = {run.name: values_for(problem, case, run) for run in runs_for(problem)}
@@ -259,7 +274,10 @@ def test_inputs_are_what_the_reference_makes_of_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("distribution", ["large", "positive"])
 def test_large_numbers_are_finite_in_float16(distribution: Distribution) -> None:
-    """A reference may draw in that type; what is infinite there tells nothing."""
+    """Large inputs are finite in float16.
+
+    A reference may draw in that type, and infinite inputs reveal nothing.
+    """
     for seed in range(200):
         generator = torch.Generator().manual_seed(seed)
         (made,) = inputs_from(
@@ -270,7 +288,10 @@ def test_large_numbers_are_finite_in_float16(distribution: Distribution) -> None
 
 
 def test_numbers_beyond_the_domain_are_left_out(tmp_path: Path) -> None:
-    """Of a logarithm's reference: where it is not finite nothing can be right."""
+    """Runs for which the reference is not finite are left out or replaced.
+
+    No output could be judged there.
+    """
     problem = other(tmp_path, "torch.log(x + 0.1) + 0 * i")
     (case,) = cases_for(problem, ANY, "own")
     assert "normal" in left_out(problem)
@@ -302,7 +323,10 @@ def get_init_inputs():
 
 
 def test_ends_stand_out_where_there_are_many_numbers(tmp_path: Path) -> None:
-    """What is left out at the end shows beside 65537 others, in every class and of either sign."""
+    """Values at the ends of large inputs are so large that leaving them out shows.
+
+    They show in every precision class, and have both signs.
+    """
     path = tmp_path / "plain.py"
     path.write_text(PLAIN)
     problem = load(path)
@@ -324,7 +348,10 @@ def test_ends_stand_out_where_there_are_many_numbers(tmp_path: Path) -> None:
 
 
 def test_products_of_many_ties_stay_what_they_are(tmp_path: Path) -> None:
-    """Each is 1 or -1, whose factors all show; few numbers have other values as well."""
+    """In a run of ties, large inputs are all 1 or -1; small ones have other values as well.
+
+    A product of such numbers shows every factor.
+    """
     path = tmp_path / "plain.py"
     path.write_text(PLAIN)
     problem = load(path)
@@ -340,7 +367,10 @@ def test_products_of_many_ties_stay_what_they_are(tmp_path: Path) -> None:
 
 
 def test_one_number_is_touched_where_the_reference_draws(tmp_path: Path) -> None:
-    """What is zero in every input of the reference's is zero in this one, too."""
+    """A touched input changes only numbers that the reference draws.
+
+    Numbers that are zero in every input stay zero.
+    """
     problem = other(tmp_path, "x + i")
     (case,) = cases_for(problem, ANY, "own")
     run = runs_for(problem)[0]
@@ -354,7 +384,10 @@ def test_one_number_is_touched_where_the_reference_draws(tmp_path: Path) -> None
 
 
 def test_what_a_call_keeps_for_itself_is_no_weight(tmp_path: Path) -> None:
-    """The running statistics of a batch norm, which in training change nothing."""
+    """Running statistics of a batch norm are not weights.
+
+    In training, they do not affect the output.
+    """
     problem = other(tmp_path, "self.norm(x) + i")
     (case,) = cases_for(problem, ANY, "own")
     values = values_for(problem, case, runs_for(problem)[0])
@@ -362,7 +395,10 @@ def test_what_a_call_keeps_for_itself_is_no_weight(tmp_path: Path) -> None:
 
 
 def test_one_run_has_few_weights_where_a_model_has_many(tmp_path: Path) -> None:
-    """Two in each row of a matrix are not 0, and some row's last; a vector has all that it had."""
+    """The sparse run keeps at most two weights in each row of a matrix.
+
+    The last weight of some row is among them. Vectors keep all weights.
+    """
     few = {"sparse"}
     path = tmp_path / "layer.py"
     path.write_text(
@@ -380,7 +416,10 @@ def test_one_run_has_few_weights_where_a_model_has_many(tmp_path: Path) -> None:
 
 
 def test_calls_come_in_an_order_that_only_the_seed_tells(problem: Problem) -> None:
-    """Every run once, a plain one with weights A first; in some cases one comes back, or nearly."""
+    """The seed determines the order of calls, which start with a plain run on weights A.
+
+    Every run occurs once. In some cases a run is repeated exactly, or with one number changed.
+    """
     cases = [
         case
         for seed in range(4)
@@ -404,7 +443,10 @@ def test_calls_come_in_an_order_that_only_the_seed_tells(problem: Problem) -> No
 
 
 def test_cases_for_sizes_alone_have_one_run(problem: Problem) -> None:
-    """What values show, the others tell; of layouts there is a call each, after a plain one."""
+    """Aimed cases have one run, and layout and vast cases one call per arrangement.
+
+    The other cases show what depends on values.
+    """
     cases = {case.label: calls_for(problem, case) for case in cases_for(problem, ANY)}
     assert [call.kind for call in cases["aimed"]] == ["first"]
     assert [call.arrangement for call in cases["layout"]] == [
@@ -422,7 +464,10 @@ def test_cases_for_sizes_alone_have_one_run(problem: Problem) -> None:
 
 
 def test_touched_values_differ_in_one_number(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """So that a look at a few of them does not tell."""
+    """A touched input differs in exactly one number.
+
+    A kernel that compares only a few numbers does not notice it.
+    """
     run = runs_for(problem)[0]
     before = values_for(problem, cases[0], run)
     after = values_of_call(problem, cases[0], Call("touched", run, "touched"))

@@ -1,4 +1,4 @@
-"""What sees the operators of a call on the meta device."""
+"""The observation of operators in a call on the meta device."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Seen = list[tuple[str, list[tuple[Any, ...]]]]
 
 
 class Recording(WatchingShapes):
-    """What each call gave."""
+    """A mode that records the result of each operator."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen: Seen = []
 
     def called(self, call: Call) -> None:
-        """As `WatchingShapes`."""
+        """Record the shape, strides and type of each resulting tensor."""
         tensors = [each for each in tree_leaves(call.result) if isinstance(each, Tensor)]
         self.seen.append((str(call.func), [(x.shape, x.stride(), x.dtype) for x in tensors]))
 
 
 def call(x: Tensor, n: Tensor) -> Tensor:
-    """Views, several results, results of other types, and what writes to its operand."""
+    """Run operators with views, several results, other types, and writes to operands."""
     x = torch.relu(x.mT.reshape(6, 4))
     largest, places = x.topk(2, dim=1)
     low, high = torch.chunk(x, 2, dim=1)
@@ -38,7 +38,10 @@ def call(x: Tensor, n: Tensor) -> Tensor:
 
 
 def test_what_is_known_is_as_though_it_were_worked_out() -> None:
-    """Shapes, strides and types, of a second call and of one with other shapes as of a first."""
+    """Cached shapes, strides and types equal those of a first call.
+
+    This holds for a second call, and for one after a call with other strides.
+    """
     with torch.device("meta"), torch.no_grad():
         inputs = torch.empty(4, 6), torch.empty(3, dtype=torch.int64)
         first, again = Recording(), Recording()

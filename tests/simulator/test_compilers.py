@@ -13,8 +13,8 @@ from tests.support import run
 pytestmark = pytest.mark.simulator_only
 
 HERE = Path(__file__).parent
-# Shuffles and barriers, packed arithmetic, atomics, library functions, and matrices. Compilers
-# differ most there. The results must equal those that a GPU gave for the code of nvcc 13.0.
+# Shuffles and barriers, packed arithmetic, atomics, library functions, and matrices. Their results
+# must equal those that a GPU gave for the code of nvcc 13.0.
 PART = ("test_warps.py", "test_half.py", "test_atomics.py", "test_functions.py", "test_wmma.py")
 ONLY_ONE = pytest.mark.skip("no second compiler is here, such as a toolkit beside PyPI's packages")
 OTHERS = find_cuda_compilers()[1:]

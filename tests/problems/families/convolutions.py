@@ -1,4 +1,4 @@
-"""What tests of transposed convolutions share."""
+"""Helpers of the tests of transposed convolutions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from harness.problems.families.conv_transpose1d.sizes import Convolution
 
 
 def accepted_by_torch(c: Convolution) -> bool:
-    """Whether torch computes these sizes to the output length that we think, and not to nothing."""
+    """Return whether torch accepts these sizes and gives the expected, nonempty shape."""
     x = torch.zeros(c.batch, c.in_channels, c.length)
     try:
         layer = torch.nn.ConvTranspose1d(

@@ -1,4 +1,4 @@
-"""Transposed convolutions around the sizes that a submission is made for."""
+"""Transposed convolutions around the sizes that a submission is written for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWN = (
 
 @pytest.mark.parametrize("own", OWN)
 def test_neighbours_are_one_step_beside_the_own_sizes(own: Convolution) -> None:
-    """Each parameter once below and once above, where that is valid, with all else as it is."""
+    """Each parameter is varied one step down and up if valid, with all others unchanged."""
     found = list(neighbours(own, EVERYTHING))
     assert all(accepted_by_torch(each) for each in found)
     steps = {
@@ -45,7 +45,10 @@ def test_neighbours_are_one_step_beside_the_own_sizes(own: Convolution) -> None:
 
 @pytest.mark.parametrize("own", OWN)
 def test_neighbours_could_take_a_fast_path_but_for_their_step(own: Convolution) -> None:
-    """Lengths leave the remainders by a vector's width that the native ones leave."""
+    """Most neighbours keep the output length's remainder modulo 4, a vector's width.
+
+    They could take a fast path that depends on that remainder.
+    """
     found = list(neighbours(own, EVERYTHING))[1:]
     alike = [each for each in found if (each.output_length - own.output_length) % 4 == 0]
     assert len(alike) >= len(found) - 4
@@ -54,13 +57,13 @@ def test_neighbours_could_take_a_fast_path_but_for_their_step(own: Convolution) 
 
 
 def test_neighbours_leave_alone_what_is_not_taken() -> None:
-    """A submission without a padding gets none."""
+    """Parameters that a submission does not take are not varied."""
     varied = EVERYTHING - {"padding", "bias"}
     assert all(each.padding == 1 and not each.bias for each in neighbours(OWN[2], varied))
 
 
 def test_sizes_lie_around_the_numbers() -> None:
-    """One block and one output more or less, and channels beside a number on either side."""
+    """Output lengths and channels lie one below and one above each number."""
     found = list(around((256, 16), Convolution(32, 64, 3, 16, 1000), EVERYTHING))
     assert all(accepted_by_torch(each) for each in found)
     alone = {each.output_length for each in found if each.in_channels == each.out_channels == 1}
@@ -72,14 +75,20 @@ def test_sizes_lie_around_the_numbers() -> None:
 
 
 def test_many_tiles_are_several_for_each_of_two_multiprocessors() -> None:
-    """The tile is the largest number that can be one."""
+    """A case has several tiles for each of two multiprocessors.
+
+    The tile is the largest number that can be one.
+    """
     (found,) = many_tiles((64, 128, 3), OWN[0])
     assert found.output_length > 4 * 128
     assert found.work < 50_000_000
 
 
 def test_many_turns_are_of_the_largest_tile_that_is_affordable() -> None:
-    """Nine tiles, whatever the stride makes of positions; of many channels fewer."""
+    """A case has nine of the largest affordable tiles, for any stride.
+
+    With many channels it has fewer.
+    """
     few, many = Convolution(32, 64, 3, 16, 1001, stride=2), Convolution(128, 128, 3, 64, 65536)
     (of_few,), (of_many,) = (many_turns((256, 64, 384, 3), own) for own in (few, many))
     assert of_few.length == 9 * 256 + 1
@@ -89,7 +98,7 @@ def test_many_turns_are_of_the_largest_tile_that_is_affordable() -> None:
 
 
 def test_any_convolution_is_valid_and_affordable() -> None:
-    """Whatever is drawn: PyTorch takes it, and it does not keep the simulator busy."""
+    """torch accepts every randomly drawn convolution, and each is affordable."""
     chance = random.Random(4)  # noqa: S311 - nothing is secret here
     drawn = [any_convolution(EVERYTHING, chance) for _ in range(300)]
     assert all(accepted_by_torch(each) for each in drawn)
@@ -100,11 +109,15 @@ def test_any_convolution_is_valid_and_affordable() -> None:
 
 
 def any_of(varied: set[str], chance: random.Random) -> list[Convolution]:
+    """Return 20 random convolutions that vary these parameters."""
     return [any_convolution(varied, chance) for _ in range(20)]
 
 
 def test_who_states_the_most_blocks_of_a_grid_gets_more_rows() -> None:
-    """A kernel with a block for each row loops over what is more than y or z can count."""
+    """A text with the number 65,535 gets cases with more rows or channels than that.
+
+    A kernel with a block for each row must loop, because a grid's y and z end there.
+    """
     made = list(around((128, 65_535), OWN[0], EVERYTHING))
     assert Convolution(1, 1, 1, 65_537, 1) in made
     assert Convolution(1, 65_537, 1, 1, 1) in made

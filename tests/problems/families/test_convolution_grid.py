@@ -1,4 +1,4 @@
-"""Which transposed convolutions are checked."""
+"""The transposed convolutions of the grid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CORNERS = (*corners(EVERYTHING), *shared_memory_corners(EVERYTHING))
 
 
 def test_is_valid_agrees_with_torch() -> None:
-    """Output length and validity are PyTorch's own, over small sizes of every kind."""
+    """Validity and output length agree with torch for small sizes of every kind."""
     sizes = itertools.product((1, 2, 3), (1, 2), (0, 1, 3), (0, 1, 2), (1, 3), (1, 2), (1, 4))
     seen = set()
     for kernel, stride, padding, output_padding, dilation, groups, length in sizes:
@@ -35,7 +35,7 @@ def test_is_valid_agrees_with_torch() -> None:
 
 @pytest.mark.parametrize("channels", [(3, 4), (4, 3)])
 def test_groups_must_divide_both_channels(channels: tuple[int, int]) -> None:
-    """Two groups of an odd number of channels are not valid on either side."""
+    """Groups that do not divide both channel numbers are not valid."""
     c = Convolution(*channels, kernel_size=1, batch=1, length=4, groups=2)
     assert not c.is_valid
     assert not accepted_by_torch(c)
@@ -44,7 +44,7 @@ def test_groups_must_divide_both_channels(channels: tuple[int, int]) -> None:
 @pytest.mark.parametrize("strength", [2, 3])
 @pytest.mark.parametrize("left_out", [set(), {"dilation"}, {"groups", "bias", "output_padding"}])
 def test_covers_every_feasible_combination(strength: int, left_out: set[str]) -> None:
-    """Whatever pair or triple a valid convolution can have, some case has."""
+    """Every pair or triple of values that a valid convolution can have is in some case."""
     varied = EVERYTHING - left_out
     levels: dict[str, Any] = {n: v for n, v in grid._LEVELS.items() if n in varied}
     fixed = {n: v for n, v in NEUTRAL.items() if n not in varied}
@@ -55,7 +55,10 @@ def test_covers_every_feasible_combination(strength: int, left_out: set[str]) ->
 
 
 def spellings(c: Convolution, levels: dict[str, Any]) -> list[dict[str, Any]]:
-    """Spell a convolution in the grid's levels: a padding of 2 may also be the full one."""
+    """Return a convolution in the grid's levels.
+
+    A padding of 2 may also be spelled `full`, and a number of groups `each`.
+    """
     paddings: list[object] = [p for p in (c.padding,) if p in levels["padding"]]
     if c.padding == c.dilation * (c.kernel_size - 1):
         paddings.append("full")
@@ -71,7 +74,7 @@ def spellings(c: Convolution, levels: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def allowed(known: dict[str, Any]) -> bool:
-    """Decide by whole convolutions only, without the grid's own partial rules."""
+    """Return whether values are feasible, judging complete convolutions without partial rules."""
     if len(known) < len(EVERYTHING):
         return grid._is_feasible(known)
     c = grid._resolve(known)
@@ -105,13 +108,13 @@ def allowed(known: dict[str, Any]) -> bool:
     ],
 )
 def test_corners_are_always_in(what: str, holds: Any) -> None:
-    """Each corner that the grid promises is there, whatever the covering array happens to hold."""
+    """Each corner is a case, independently of the covering array."""
     assert any(holds(c) for c in CORNERS), what
     assert all(c.is_valid for c in CORNERS)
 
 
 def test_corners_need_only_what_is_varied() -> None:
-    """A corner that needs a parameter that is not taken is left out, the others stay."""
+    """A corner that needs a parameter that is not varied is left out."""
     some = list(corners({"kernel_size", "length", "stride"}))
     assert 0 < len(some) < len(list(corners(EVERYTHING)))
     assert all((c.padding, c.dilation, c.groups) == (0, 1, 1) for c in some)

@@ -1,4 +1,4 @@
-"""How a reference's family is found, and what a new one takes: one file in the folder."""
+"""The families of references; a new family is one file in the folder."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ class ModelNew:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A copy of the harness, whose folder of families somebody adds a file to."""
+    """Return a copy of the harness to whose families a file can be added."""
     copy = tmp_path / "installed" / "harness"
     shutil.copytree(interpreter.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     return copy
 
 
 def collect(package: Path, reference: str, parameters: str) -> Outcome:
-    """What `pytest --collect-only` of that harness says for a reference and a submission."""
+    """Run `pytest --collect-only` with that harness on a reference and a submission."""
     folder = package.parents[1]
     (folder / "reference.py").write_text(reference)
     (folder / "mine.py").write_text(SUBMISSION.format(parameters=parameters))
@@ -102,7 +102,7 @@ def collect(package: Path, reference: str, parameters: str) -> Outcome:
 
 @pytest.mark.thorough
 def test_family_that_is_one_new_file_is_found(package: Path) -> None:
-    """Nothing else is changed, and what the family varies are cases."""
+    """A new file is a family, and its variations become cases."""
     (package / "problems" / "families" / "scaling.py").write_text(SCALING)
     done = collect(package, SCALED, "scale")
     assert done.status == 0, done.out
@@ -117,7 +117,7 @@ def test_family_that_is_one_new_file_is_found(package: Path) -> None:
 
 @pytest.mark.thorough
 def test_special_case_of_a_family_goes_before_it(package: Path) -> None:
-    """Both recognise the reference; the one that derives from the other knows more of it."""
+    """If two families recognise a reference, the derived one takes it."""
     (package / "problems" / "families" / "depthwise.py").write_text(DEPTHWISE)
     reference = (REFERENCE / "conv_transpose1d.py").read_text()
     parameters = "in_channels, out_channels, kernel_size, groups=1"
@@ -129,7 +129,10 @@ def test_special_case_of_a_family_goes_before_it(package: Path) -> None:
 
 @pytest.mark.thorough
 def test_reference_of_two_families_is_refused(package: Path) -> None:
-    """Which of them is right nobody has said, and the bounds differ."""
+    """A reference that two unrelated families recognise is refused.
+
+    Their bounds differ, and nothing says which one is right.
+    """
     for name in ("scaling", "doubling"):
         text = SCALING.replace("scaling", name)
         (package / "problems" / "families" / f"{name}.py").write_text(text)
@@ -141,7 +144,7 @@ def test_reference_of_two_families_is_refused(package: Path) -> None:
 
 
 def test_reference_that_is_no_known_one_gets_the_fallback(tmp_path: Path) -> None:
-    """Of it only its own configuration is checked, with a bound that is an estimate."""
+    """A reference that no family recognises gets the family `any_reference`."""
     path = tmp_path / "scaled.py"
     path.write_text(SCALED)
     family = load(path).family
@@ -149,12 +152,12 @@ def test_reference_that_is_no_known_one_gets_the_fallback(tmp_path: Path) -> Non
 
 
 def test_transposed_convolutions_are_known() -> None:
-    """What the leaderboard is about does not get the fallback."""
+    """The three references are of the family `conv_transpose1d`."""
     for path in REFERENCE.glob("*.py"):
         assert load(path).family is families.named("conv_transpose1d")
 
 
 def test_unknown_name_is_told() -> None:
-    """A case of a harness that knows more families is refused with those that are here."""
+    """An unknown family name raises an error that lists the known ones."""
     with pytest.raises(families.FamilyError, match="no family softmax; there are any_reference, "):
         families.named("softmax")

@@ -1,4 +1,4 @@
-"""The known mistakes of transposed convolutions, and what they are changes of."""
+"""The known mistakes of transposed convolutions, and the computation that they change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVERYTHING = SIZES | named("conv_transpose1d").neutral.keys()
 
 
 def test_computes_what_torch_computes() -> None:
-    """Without a mistake, the gathered sum is PyTorch's transposed convolution."""
+    """Without a mistake, the gathered sum equals torch's transposed convolution."""
     generator = torch.Generator().manual_seed(0)
     for c in (*corners(EVERYTHING), *covering(EVERYTHING, 2)):
         x = torch.randn(c.batch, c.in_channels, c.length, generator=generator)
@@ -41,12 +41,12 @@ def test_computes_what_torch_computes() -> None:
 
 
 def test_names_are_unique() -> None:
-    """A name stands for one mistake; its advice is a sentence of its own."""
+    """Each mistake has a unique name and a unique sentence of advice."""
     assert len({m.name for m in MISTAKES}) == len({m.advice for m in MISTAKES}) == len(MISTAKES)
     assert all(mistake.advice.endswith(".") for mistake in MISTAKES)
 
 
-# No two numbers of one are alike, so that none can pass for another.
+# The numbers of one convolution all differ, so no parameter can be mistaken for another.
 LENGTH_SIZES = [
     Convolution(26, 4, 19, 1, 101, 5, 11, 3, 7, 2),
     Convolution(33, 9, 15, 1, 89, 8, 2, 5, 4, 3),
@@ -55,19 +55,19 @@ LENGTH_SIZES = [
 
 @pytest.mark.parametrize(("words", "length"), LENGTH_MISTAKES)
 def test_each_wrong_length_is_diagnosed(words: str, length: Callable[[Convolution], int]) -> None:
-    """Every known mistake in the formula is recognised from two cases."""
+    """Every known mistake in the length formula is recognised from two cases."""
     sentence = explain_lengths([(sizes, length(sizes)) for sizes in LENGTH_SIZES])
     assert sentence.startswith(f"In the output length, {words};")
 
 
 def test_unknown_length_has_no_diagnosis() -> None:
-    """A length that no known mistake gives, or none at all, is left unexplained."""
+    """A length that no known mistake gives has no diagnosis."""
     assert explain_lengths([(sizes, 1000) for sizes in LENGTH_SIZES]) == ""
     assert explain_lengths([]) == ""
 
 
 def test_what_never_varies_is_no_name() -> None:
-    """Where every dilation is 1, a constant stands for the padding as well as the dilation does."""
+    """If every dilation is 1, the diagnosis names the constant 1 and not the dilation."""
     plain = [Convolution(1, 1, 3, 1, 9, padding=padding) for padding in range(4)]
     with_one = [(each, each.output_length + 2 * each.padding - 2) for each in plain]
     assert "1 stands for padding" in explain_lengths(with_one)
@@ -80,7 +80,7 @@ def test_what_never_varies_is_no_name() -> None:
 def test_each_wrong_number_of_channels_is_diagnosed(
     words: str, channels: Callable[[Convolution], int]
 ) -> None:
-    """Where all else of the shape is right; beside a wrong length nothing is told."""
+    """A wrong number of channels is diagnosed only if the rest of the shape is right."""
     shapes = [(sizes.batch, channels(sizes), sizes.output_length) for sizes in LENGTH_SIZES]
     assert f"has {words} channels" in explain_shapes([*zip(LENGTH_SIZES, shapes, strict=True)])
     longer = [(batch, channels, length + 1) for batch, channels, length in shapes]
@@ -88,7 +88,10 @@ def test_each_wrong_number_of_channels_is_diagnosed(
 
 
 def test_swapped_groups_and_dilation_are_seen_in_length_and_channels_together() -> None:
-    """Neither alone tells of them."""
+    """Swapped groups and dilation are diagnosed from length and channels together.
+
+    Neither alone suffices.
+    """
     shapes = [
         (
             c.batch,
@@ -106,7 +109,7 @@ def test_swapped_groups_and_dilation_are_seen_in_length_and_channels_together() 
 
 
 def test_wrong_length_is_explained_from_the_shape() -> None:
-    """Where batch and channels are right."""
+    """A wrong length is diagnosed if batch and channels are right."""
     shapes = [(sizes.batch, sizes.out_channels, sizes.output_length - 1) for sizes in LENGTH_SIZES]
     told = explain_shapes([*zip(LENGTH_SIZES, shapes, strict=True)])
     assert told.startswith("In the output length, the last + 1 is missing")

@@ -1,4 +1,4 @@
-"""Operands of any reference that is one sum of products, and what rounding them does to it."""
+"""Operands of references that are one sum of products, and the effect of rounding them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.judge_alone import every_case
 from tests.support import ROOT, thorough_but
 
 REFERENCES = ROOT / "tests" / "references"
-# What they call their operands.
+# Names of the operands of each reference.
 OPERANDS = {
     "batched_matmul": ("a", "b"),
     "conv2d": ("x", "conv.weight"),
@@ -32,7 +32,7 @@ OPERANDS = {
     "matmul_of_transposed": ("a", "b"),
     "triangular_matmul": ("a", "b"),
 }
-# Numbers that come twice, more than one sum of products, other sums, and functions.
+# References with repeated numbers, several sums of products, other sums, and functions.
 WITHOUT = ("symmetric_matmul", "attention", "linear_gelu", "mean_over_dim", "above_mean", "relu")
 BITS = 16
 ROUNDED: dict[How, Callable[[Tensor, int], Tensor]] = {
@@ -42,7 +42,7 @@ ROUNDED: dict[How, Callable[[Tensor, int], Tensor]] = {
 
 
 class Called:
-    """A reference called with one kind of numbers in its own configuration, cut down."""
+    """A reference in its own configuration, cut down, and its values."""
 
     def __init__(self, path: Path) -> None:
         reference = load(path)
@@ -51,27 +51,27 @@ class Called:
         self.new_instance = partial(ModelInstance, self.problem, self.case)
 
     def plain_runs(self) -> list[Run]:
-        """Those whose errors are looked at."""
+        """Return the runs whose errors are tested."""
         return [run for run in runs_for(self.problem) if run.is_plain]
 
     def values(self, run: Run) -> Values:
-        """A run's."""
+        """Return the values of a run."""
         return values_for(self.problem, self.case, run)
 
     def factors(self, values: Values) -> list[Factor]:
-        """The operands, as the harness finds them."""
+        """Return the operands that the harness finds."""
         family, given = self.problem.family, (values.weights, values.inputs)
         return [*family.factors(self.new_instance, self.case, *given)]
 
     def found(self, values: Values, used: Values) -> tuple[Rounding, ...]:
-        """What is found of who was given some values and used others, in float32."""
+        """Return the roundings found if float32 results for `used` pass for those of `values`."""
         right = self.new_instance()(values.weights, values.inputs)
         single = self.new_instance()(used.weights, used.inputs, torch.float32)
         return roundings(self.factors(values), single.double() - right)
 
 
 def rounded(values: Values, operands: Sequence[str], names: Sequence[str], how: How) -> Values:
-    """With some operands in fewer bits."""
+    """Return values whose given operands have fewer bits."""
     inputs = [*values.inputs]
     weights = dict(values.weights)
     for name in operands:
@@ -86,7 +86,10 @@ def rounded(values: Values, operands: Sequence[str], names: Sequence[str], how: 
 @pytest.mark.parametrize("how", ROUNDED)
 @pytest.mark.parametrize("name", thorough_but({"irregular_matmul"}, OPERANDS))
 def test_rounded_operands_are_named(name: str, how: How) -> None:
-    """One or both, in every plain run, in as many bits as they have; of an honest sum none."""
+    """Each rounded operand is found with its bits and direction, in every plain run.
+
+    For an honest sum, nothing is found.
+    """
     called = Called(REFERENCES / f"{name}.py")
     runs, operands = called.plain_runs(), OPERANDS[name]
     assert runs
@@ -101,6 +104,9 @@ def test_rounded_operands_are_named(name: str, how: How) -> None:
 
 @pytest.mark.parametrize("name", WITHOUT)
 def test_what_is_no_sum_of_drawn_products_has_no_operands(name: str) -> None:
-    """Errors of anything else may depend on the last bits of an operand in an honest kernel."""
+    """A reference that is not one sum of drawn products has no operands to test.
+
+    In others, the errors of an honest kernel may depend on an operand's last bits.
+    """
     called = Called(REFERENCES / f"{name}.py")
     assert not [each for run in called.plain_runs() for each in called.factors(called.values(run))]

@@ -1,4 +1,4 @@
-"""Bounds of rounding errors that are carried through a traced model."""
+"""Bounds of rounding errors that are propagated through a traced model."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def masked(x: Tensor) -> Tensor:
 
 
 def laid_otherwise(x: Tensor) -> Tensor:
-    """An operator in place that changes a shape, and a result that lies as its operand does."""
+    """Change a shape in place, and return a result that has its operand's memory format."""
     image = (x / 3).t_().unsqueeze_(0)[:, :, :, None].contiguous(memory_format=torch.channels_last)
     return functional.adaptive_avg_pool2d(image, 1) * 3
 
@@ -205,7 +205,7 @@ MOVING: dict[str, Function] = {
     "median": lambda x: (x / 3).median(1).values,
     "third": lambda x: (x / 3).kthvalue(3, 1).values,
 }
-# Where the largest is, storing may decide.
+# Rounding of stored values may decide which element is largest, so `unpool` is left out.
 STORED = [name for name in MOVING if name != "unpool"]
 EVERY = {**ELEMENTWISE, **REDUCING, **PRODUCTS, **FOURIER, **MOVING}
 DRAWS: dict[str, Callable[[torch.Generator], Tensor]] = {
@@ -217,11 +217,12 @@ DRAWS: dict[str, Callable[[torch.Generator], Tensor]] = {
 
 
 def expected(function: Function, x: Tensor) -> Propagated:
+    """Return the value and error bound of a traced function for float32 inputs."""
     return Propagated(trace(function, [x.double()]), [x.double()], torch.float32)
 
 
 def share(output: Tensor, right: Propagated, precision: PrecisionClass) -> float:
-    """The largest error as a share of its bound."""
+    """Return the largest error as a share of its bound."""
     error = (output.double() - right.value.double()).abs()
     bound = right.bound(precision)
     return float(torch.where(error > 0, error / bound, 0.0).max())
@@ -234,7 +235,10 @@ def to_tf32(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("draw", thorough_but({"normal"}, DRAWS))
 @pytest.mark.parametrize("name", EVERY)
 def test_float32_is_never_beyond_the_bound(name: str, draw: str) -> None:
-    """By PyTorch's own kernels, for many draws; where the bound is infinite it says nothing."""
+    """Results of torch's own kernels in float32 are within the bound.
+
+    An infinite bound is satisfied by any result.
+    """
     for seed in range(8):
         x = DRAWS[draw](torch.Generator().manual_seed(seed))
         with torch.no_grad():
@@ -250,7 +254,7 @@ def test_float32_is_never_beyond_the_bound(name: str, draw: str) -> None:
     ],
 )
 def test_lower_precisions_are_within_theirs(name: str) -> None:
-    """Operands in TF32, and everything stored in bfloat16 or float16."""
+    """Results stored in bfloat16 or float16 are within the bounds of their classes."""
     function = EVERY[name]
     for seed in range(8):
         x = DRAWS["uniform"](torch.Generator().manual_seed(seed))
@@ -262,7 +266,7 @@ def test_lower_precisions_are_within_theirs(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["matmul", "linear", "bmm", "conv1d", "conv_transpose1d"])
 def test_tf32_is_told_apart_from_float32(name: str) -> None:
-    """Products of operands with ten bits are within that bound, and beyond float32's."""
+    """Products of TF32 operands are within the tf32 bound, but not the fp32 bound."""
     x = DRAWS["normal"](torch.Generator().manual_seed(1))
     right = expected(PRODUCTS[name], x)
     output = PRODUCTS[name](to_tf32(x))
@@ -270,7 +274,7 @@ def test_tf32_is_told_apart_from_float32(name: str) -> None:
 
 
 def in_parts(x: Tensor) -> Tensor:
-    """A sum of 16 partial sums, as threads have them."""
+    """Return a sum as 16 partial sums, as threads compute it."""
     padded = functional.pad(x, (0, -x.shape[1] % 16))
     return padded.view(x.shape[0], -1, 16).cumsum(1)[:, -1].cumsum(1)[:, -1:]
 
@@ -297,7 +301,7 @@ def by_products(x: Tensor, y: Tensor) -> Tensor:
 
 
 def by_matrix(x: Tensor) -> Tensor:
-    """A Fourier transform by its definition, with products of two float32 matrices."""
+    """Return a Fourier transform computed by its definition, as products of float32 matrices."""
     turns = torch.outer(torch.arange(COLUMNS), torch.arange(COLUMNS)) % COLUMNS
     angles = turns * (2 * torch.pi / COLUMNS)
     return torch.complex(x @ angles.cos(), -(x @ angles.sin()))
@@ -343,7 +347,10 @@ OTHER_WAYS: list[tuple[str, Function]] = [
 @pytest.mark.parametrize(("name", "way"), OTHER_WAYS)
 @pytest.mark.parametrize("draw", thorough_but({"normal"}, ["uniform", "normal", "ties"]))
 def test_other_ways_of_computing_it_are_right(name: str, way: Function, draw: str) -> None:
-    """In any order of summation, in one pass or two, by the naive formula or a careful one."""
+    """Results of other correct algorithms in float32 are within the bound.
+
+    They sum in other orders, in one pass or two, by the naive formula or a careful one.
+    """
     for seed in range(8):
         x = DRAWS[draw](torch.Generator().manual_seed(seed))
         assert share(way(x), expected(EVERY[name], x), FP32) <= 1.0, seed
@@ -424,7 +431,10 @@ WRONG: list[tuple[str, Function]] = [
 
 @pytest.mark.parametrize(("name", "wrong"), WRONG)
 def test_mistakes_are_beyond_every_bound(name: str, wrong: Function) -> None:
-    """Of numbers of both signs no precision explains them."""
+    """Results of a mistaken function exceed the fp32 bound and that of a looser class.
+
+    The inputs have both signs.
+    """
     x = DRAWS["normal"](torch.Generator().manual_seed(3))
     output, right = wrong(x), expected(EVERY[name], x)
     if output.shape == right.value.shape:
@@ -436,7 +446,7 @@ def test_mistakes_are_beyond_every_bound(name: str, wrong: Function) -> None:
 
 @pytest.mark.parametrize("name", ["sum", "cumsum", "matmul", "linear", "conv1d", "max_pool", "min"])
 def test_small_integers_are_exact(name: str) -> None:
-    """Float32 holds every sum on the way, so that nothing is allowed at all."""
+    """The bound is zero for integers whose sums float32 holds exactly."""
     x = torch.randint(-7, 8, (ROWS, COLUMNS), generator=torch.Generator().manual_seed(0)).float()
     right = expected(EVERY[name], x)
     assert not bool(right.bound(FP32).any())
@@ -444,7 +454,10 @@ def test_small_integers_are_exact(name: str) -> None:
 
 
 def test_transforms_are_granted_the_looser_classes() -> None:
-    """A convolution by them errs by what is near, and is not exact where sums would be."""
+    """The tf32 bound of a convolution allows the error of a transform.
+
+    Such a convolution is not exact where sums of integers are.
+    """
     x = torch.randint(-7, 8, (2, 3, 9, 9), generator=torch.Generator().manual_seed(0)).float()
     right = expected(lambda x: functional.conv2d(x, x[:1]), x)
     near = float(right.value.abs().max())
@@ -453,7 +466,7 @@ def test_transforms_are_granted_the_looser_classes() -> None:
 
 
 def test_logarithm_of_a_sum_errs_by_no_more_than_its_terms() -> None:
-    """Where rounding leaves little of exp(x), and so of a sum of them, the logarithm is known."""
+    """The bound of logsumexp stays finite if rounding leaves little of each exponential."""
     x = DRAWS["normal"](torch.Generator().manual_seed(0))
     right = expected(lambda x: torch.logsumexp(1000 * x, 1), x)
     stored = torch.logsumexp((1000 * x.bfloat16()).float(), 1).bfloat16()
@@ -463,7 +476,7 @@ def test_logarithm_of_a_sum_errs_by_no_more_than_its_terms() -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_value_is_the_functions_own(name: str) -> None:
-    """What is traced gives what it was traced from, whatever that writes to in place."""
+    """A traced function has the value of the original, even if that writes in place."""
     x = DRAWS["normal"](torch.Generator().manual_seed(0)).double()
     with torch.no_grad():
         right = EVERY[name](x.clone())
@@ -473,7 +486,10 @@ def test_value_is_the_functions_own(name: str) -> None:
 
 
 def test_what_torch_takes_to_pieces_otherwise_is_not_the_function() -> None:
-    """Until 2.15 its decomposition of this loss counts classes beyond the end of a list."""
+    """`is_of` detects that a decomposition differs from the operator.
+
+    Before torch 2.15, the decomposition of this loss counts classes beyond the end of a list.
+    """
     classes = torch.tensor([0, 1, 2, -1, -1]).expand(ROWS, 5)
     x = DRAWS["normal"](torch.Generator().manual_seed(0))[:, :5].double()
 
@@ -488,7 +504,7 @@ def test_what_torch_takes_to_pieces_otherwise_is_not_the_function() -> None:
 
 
 def test_shares_and_deviations_are_bounded_whatever_rounding_did_before() -> None:
-    """Where nothing is left of their operands: a share is 1 at most, a deviation the root of n."""
+    """A softmax is at most 1 and a deviation at most sqrt(n), for any error of their operands."""
     x = DRAWS["large"](torch.Generator().manual_seed(0))
     shares = expected(lambda x: torch.softmax(1000 * x, 1), x)
     assert float(shares.bound(BF16).max()) < 1.1
@@ -499,14 +515,14 @@ def test_shares_and_deviations_are_bounded_whatever_rounding_did_before() -> Non
 
 
 def test_what_a_mask_hides_leaves_the_rest_bounded() -> None:
-    """Minus infinity is added to what has errors: it stays, and its exponential is nothing."""
+    """Adding minus infinity as a mask leaves the bounds of other elements finite."""
     x = DRAWS["normal"](torch.Generator().manual_seed(0))
     right = expected(PRODUCTS["causal"], x)
     assert all(float(right.bound(each).max()) < 1.0 for each in (FP32, TF32, FP16))
 
 
 def test_mean_that_each_term_moves_is_right() -> None:
-    """Welford's mean of small integers is not exact, though their sum is."""
+    """Welford's mean of small integers is within the bound, although it is not exact."""
     x = torch.tensor([7.0, -5.0, 0.0, -5.0, -6.0, -1.0, 10.0])
     running = torch.zeros(())
     for number, value in enumerate(x, start=1):
@@ -516,7 +532,10 @@ def test_mean_that_each_term_moves_is_right() -> None:
 
 
 def test_gates_never_overflow() -> None:
-    """They are written over what they are made from; a sigmoid is within 1 all the same."""
+    """The bound of an LSTM stays small, because its sigmoids are at most 1.
+
+    torch writes the gates over their operands.
+    """
     torch.manual_seed(0)
     layers = nn.LSTM(COLUMNS, 5, num_layers=2, bidirectional=True).double()
     x = DRAWS["large"](torch.Generator().manual_seed(0))[None]
@@ -525,7 +544,7 @@ def test_gates_never_overflow() -> None:
 
 
 def test_integers_that_are_added_at_places_are_exact() -> None:
-    """As any sums; in others each place loses by as many terms as it has."""
+    """A scatter_add of small integers is exact; otherwise each place errs with its own terms."""
     x = torch.randint(-7, 8, (4, 6), generator=torch.Generator().manual_seed(0)).float()
     places = torch.tensor([[0, 0, 0, 0, 0, 0], [1, 0, 1, 1, 1, 1], [1] * 6, [1] * 6])
 
@@ -538,7 +557,7 @@ def test_integers_that_are_added_at_places_are_exact() -> None:
 
 
 def test_index_is_certain_where_its_operands_are() -> None:
-    """Of exact inputs the first of the largest; of rounded ones any that may be the largest."""
+    """For exact operands argmax is the first maximum; for rounded ones, any possible one."""
     x = torch.tensor([[0.0, 1.0, 1.0, 0.5], [0.25, 3.0, 1.0, 3.0 - 2.0**-9]])
     exact = expected(lambda x: x.argmax(1), x)
     assert exact.value.tolist() == [1, 1]
@@ -548,20 +567,23 @@ def test_index_is_certain_where_its_operands_are() -> None:
 
 
 def test_factors_that_overflow_on_the_way_accuse_nobody() -> None:
-    """A product with a 0 in it is 0 in one order, and no number in another."""
+    """A product that may overflow before its factor of 0 has an infinite bound.
+
+    It is 0 in one order of multiplication and NaN in another.
+    """
     x = torch.tensor([[1e30, 1e30, 0.0], [1e3, 1e3, 0.0]])
     assert expected(lambda x: x.prod(1), x).bound(FP32).isinf().tolist() == [True, False]
 
 
 def test_truth_values_that_rounding_decides_are_counted() -> None:
-    """Each may be counted or not; where all are far from the limit nothing is allowed."""
+    """A sum of comparisons may err by the number that rounding may decide."""
     x = torch.tensor([[0.1, 0.2, 0.7], [0.1, 0.3, 0.9]])
     near = expected(lambda x: (x * x > 0.2**2).sum(1), x)
     assert near.bound(FP32).floor().tolist() == [1.0, 0.0]
 
 
 def test_decision_by_rounding_allows_both_outcomes() -> None:
-    """A comparison of a sum that may be just above or just below its limit."""
+    """The bound includes both outcomes of a comparison that rounding may decide."""
     x = torch.full((1, 100), 0.1)
     limit = float(x.double().sum())
     right = expected(lambda x: torch.where(x.sum(1) > limit, 5.0, -5.0), x)
@@ -584,6 +606,6 @@ def test_decision_by_rounding_allows_both_outcomes() -> None:
     ],
 )
 def test_what_has_no_rule_is_named(function: Function, name: str) -> None:
-    """Nothing is guessed of it here."""
+    """An operator without a rule raises NoRuleError with its name."""
     with pytest.raises(NoRuleError, match=name):
         expected(function, torch.rand(3, 4))
