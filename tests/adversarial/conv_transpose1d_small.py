@@ -1,4 +1,4 @@
-"""A transposed 1D convolution with few parameters: the problem that the corpus is written for."""
+"""A transposed 1D convolution with few parameters, the problem of the corpus."""
 
 import torch
 from torch import nn
@@ -34,5 +34,5 @@ def get_inputs() -> list[torch.Tensor]:
 
 
 def get_init_inputs() -> list[int]:
-    """Give the constructor's positional arguments."""
+    """Return the constructor's positional arguments."""
     return [in_channels, out_channels, kernel_size]

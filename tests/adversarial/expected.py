@@ -1,8 +1,15 @@
-"""What each submission of the corpus stands for, and what it must get.
+"""Expected reports for each submission of the corpus.
 
-The families are those of what submissions have done to evaluators: A not doing the work, B
-remembering, C knowing when it is judged, D attacking the clock, E attacking the judge, F numerics.
-H is against this harness in particular.
+The families are those of what submissions have done to evaluators:
+
+A: not doing the work
+B: remembering results
+C: detecting the evaluation
+D: attacking the clock
+E: attacking the judge
+F: numerics
+G: evading the record of who did the work
+H: attacking this harness in particular
 """
 
 from __future__ import annotations
@@ -25,22 +32,23 @@ PROTOCOL = "the worker sent"
 
 @dataclass(frozen=True)
 class Cheat:
-    """One cheat.
+    """The expected report of one cheat.
 
     Attributes:
-        family: Its letter.
-        entry: The trick, in the words of the list that it stands for.
-        says: A pattern that its report must hold, where the verdict is one of a failure.
-        verdicts: Any of these is right.
-        precision: The class in which it must be ranked, where that is all that is wrong with it; a
-            looser one, or wrong numbers, will do, since which it is may hang on the values.
-        notes: A pattern of what its notes must say where it is ranked so.
-        only_on_gpu: Why the simulator cannot tell; empty if it can.
-        on_gpu: A pattern of what its speed test must say on a GPU.
+        family: The letter of its family.
+        entry: The trick, in the words of the list that it comes from.
+        says: A pattern that its report must match if the verdict is a failure.
+        verdicts: The verdicts that are right.
+        precision: The class in which it must be ranked if its precision is all that is wrong. A
+            looser class or wrong numbers are right as well, because the values may decide which
+            occurs.
+        notes: A pattern that its notes must match if it is ranked in that class.
+        only_on_gpu: Why the simulator cannot detect it; empty if it can.
+        on_gpu: A pattern that its speed test must match on a GPU.
         unlike_naive: Why the naive evaluator of this folder is not fooled; empty if it is.
-        cases: How many cases are enough; one for those that end their worker in each.
-        only_case: Id of the case that shows it; empty if those of all do.
-        needs_sandbox: Whether only a sandbox keeps it from what it is after.
+        cases: The number of cases that suffice; one for a cheat that ends its worker in each case.
+        only_case: Id of the case that shows it; empty if the cases of the other cheats do.
+        needs_sandbox: True if only a sandbox prevents what it attempts.
     """
 
     family: str
@@ -57,11 +65,11 @@ class Cheat:
     needs_sandbox: bool = False
 
     def shown_by(self, cases: tuple[str, ...]) -> tuple[str, ...]:
-        """Ids of the cases that show it, of those that the others have."""
+        """Return the ids of the cases that show it, given those of the other cheats."""
         return (self.only_case,) if self.only_case else cases[: self.cases]
 
     def is_caught(self, report: Report) -> bool:
-        """Whether a report says of it what it must."""
+        """Return whether a report is one that it must get."""
         if report.verdict == "passed" and self.precision and report.precision:
             is_loose = PRECISIONS.index(report.precision) >= PRECISIONS.index(self.precision)
             return is_loose and re.search(self.notes, "\n".join(report.notes)) is not None
@@ -70,7 +78,7 @@ class Cheat:
 
 
 def text_of(report: Report) -> str:
-    """Everything that a report says of what is wrong."""
+    """Return all text of a report that says what is wrong."""
     lines = [report.message, report.detail]
     for case in report.cases:
         lines += [case.message, case.detail]
@@ -296,11 +304,11 @@ CHEATS: Mapping[str, Cheat] = {
         needs_sandbox=True,
     ),
     # F. Numerics.
-    # As many bits as TF32, which is the tighter class of the two.
+    # Float16 has as many bits as TF32, which is the tighter class of the two.
     "float16_inside": Cheat("F", "fp16 inside a float32 problem", WRONG, precision="tf32"),
     "bfloat16_inside": Cheat("F", "bf16 inside a float32 problem", WRONG, precision="bf16"),
     "tf32_inside": Cheat("F", "TF32 inside a float32 problem", WRONG, precision="tf32"),
-    # Each is within the bound of float32's sums, in every run.
+    # Each of the next three is within the bound of float32's sums, in every run.
     "weights_of_18_bits": Cheat(
         "F",
         "weights of 18 bits in sums of 192 terms",
@@ -324,7 +332,7 @@ CHEATS: Mapping[str, Cheat] = {
         only_case="search-k3-s1-b1x128x34-to128",
     ),
     "fixed_point": Cheat("F", "errors under an absolute tolerance", WRONG),
-    # As wrong as bfloat16 may be, and ranked with it.
+    # Its error is within the bf16 bound, so it is ranked in that class.
     "scaled_within_rtol": Cheat("F", "the asymmetry of rtol", WRONG, precision="bf16"),
     "nan_everywhere": Cheat(
         "F",

@@ -1,9 +1,9 @@
-"""Run the naive evaluator where there is no GPU: `naive_simulated.py RESULTS REFERENCE FILE...`.
+"""The naive evaluator without a GPU: `naive_simulated.py RESULTS REFERENCE FILE...`.
 
-One process loads torch and forks a child for each submission, with a simulated device of its own.
-In the place of the host's clock stands one that advances with the instructions that the device
-executes, so that a rank does not depend on the machine. RESULTS gets a JSON object: by submission,
-the last line of JSON that its child printed, or null.
+One process loads torch and forks a child for each submission, with a simulated device of its own. A
+clock that advances with the device's instructions replaces the host's clock, so that a rank does
+not depend on the machine. RESULTS receives a JSON object. It has, for each submission, the last
+line of JSON that its child printed, or null.
 """
 
 from __future__ import annotations
@@ -38,21 +38,24 @@ _SECONDS_PER_LOOK = 1e-6
 
 
 class DeviceClock:
-    """Seconds of the simulated device; each look at it takes a moment."""
+    """A clock in seconds of the simulated device; each query of it takes a moment.
+
+    Without that moment, a submission that executes no instruction would take no time at all.
+    """
 
     def __init__(self, device: Connected) -> None:
         self._device = device
         self._seconds = 0.0
 
     def __call__(self) -> float:
-        """What stands for `time.perf_counter()`."""
+        """Return the time, in place of `time.perf_counter()`."""
         executed = self._device.observe().spent
         self._seconds += executed * _SECONDS_PER_INSTRUCTION + _SECONDS_PER_LOOK
         return self._seconds
 
 
 def main(results: Path, reference: Path, submissions: list[Path]) -> None:
-    """Evaluate them one after the other."""
+    """Evaluate submissions one after the other and write their results."""
     torch.set_num_threads(1)
     settings = settings_for(Request(submissions[0], reference, "simulator"))
     found = {}
@@ -71,7 +74,7 @@ def main(results: Path, reference: Path, submissions: list[Path]) -> None:
 
 
 def _be_the_evaluator(settings: Settings, reference: Path, submission: Path) -> None:
-    """What `python naive.py` would do with a device, until its process ends."""
+    """Evaluate a submission as `python naive.py` does, and end the process."""
     signal.alarm(_DEADLINE_SECONDS)
     try:
         time.perf_counter = DeviceClock(_device(settings, submission))
@@ -87,7 +90,7 @@ def _be_the_evaluator(settings: Settings, reference: Path, submission: Path) -> 
 
 
 def _device(settings: Settings, submission: Path) -> Connected:
-    """The simulated device, not shared with the parent's other children, and its compiler."""
+    """Return a simulated device of this process, and install the compiler of extensions."""
     assert settings.libraries is not None, "the simulator has libraries"
     cache, toolchain = Cache(settings.cache), settings.toolchain
     compiler = Compiler(toolchain, tuple(view.of_submission(submission)))
@@ -104,6 +107,7 @@ def _device(settings: Settings, submission: Path) -> Connected:
 
 
 def _last_result(printed: str) -> Any:
+    """Return the last line of JSON that an evaluator printed, or None."""
     for line in reversed(printed.splitlines()):
         if line.startswith('{"correct"'):
             return json.loads(line)

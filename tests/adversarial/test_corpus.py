@@ -1,4 +1,4 @@
-"""What the harness says of each submission of the corpus, and the figures of all of it."""
+"""The harness's verdict on each submission of the corpus, and the figures for all of them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.support import OnDemand, harness, reports, request_for, thorough_but
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "conv_transpose1d_small.py"
-# The problem's own configuration, and one with a stride and other sizes.
+# The problem's own configuration, and a case with a stride and other sizes.
 CASES = ("reduced", "k2-s3-b1x3x17-to8")
 HONEST_CASES = (*CASES, "k3-s1-b3x8x17-to8", "k3-s2-b1x2x523-to1", "k1-s8-b1x3x5-to8")
 STEP_SECONDS = 60.0
-# One that nobody types, and the same at every run of the tests.
+# A seed that no user types, and the same in every run of the tests.
 SEED = 3_141_592_653
 
-# One cheat of each family, and an honest one that comes close.
+# One cheat of each family, and an honest submission that resembles a cheat.
 QUICK = {
     "alias",
     "cached_by_pointer",
@@ -38,11 +38,11 @@ QUICK = {
 }
 
 Outcome = Report | str
-"""A report, or how the harness itself broke."""
+"""A report, or the message of an error in the harness itself."""
 
 
 def evaluated(request: Request) -> Outcome:
-    """What comes of evaluating a submission."""
+    """Evaluate a submission and return its report, or the message of an error."""
     try:
         return attempt(request, lambda _: None)
     except EvaluationError as error:
@@ -50,21 +50,21 @@ def evaluated(request: Request) -> Outcome:
 
 
 def request(folder: str, name: str, cases: tuple[str, ...], seed: int) -> Request:
-    """A few cases of one of the corpus."""
+    """Return a request for a few cases of a submission of the corpus."""
     path = HERE / folder / f"{name}.py"
     deadlines = Deadlines(step=STEP_SECONDS)
     return request_for(path, REFERENCE, *cases, seed=seed, deadlines=deadlines)
 
 
 def why_skipped(name: str) -> str:
-    """What keeps a cheat from being tried here; empty if nothing does."""
+    """Return why a cheat cannot be evaluated here, or an empty string."""
     cheat = CHEATS[name]
     return cheat.only_on_gpu or (bubblewrap.why_not_usable() if cheat.needs_sandbox else "")
 
 
 @pytest.fixture(scope="module")
 def cheats() -> Mapping[str, Outcome]:
-    """By name, what comes of each that can be told of here."""
+    """Return the outcome of each cheat by name, evaluated on first use."""
     return OnDemand(
         lambda name: evaluated(request("cheats", name, CHEATS[name].shown_by(CASES), SEED))
     )
@@ -72,13 +72,13 @@ def cheats() -> Mapping[str, Outcome]:
 
 @pytest.fixture(scope="module")
 def honest() -> Mapping[str, Outcome]:
-    """By name, what comes of each."""
+    """Return the outcome of each honest submission by name, evaluated on first use."""
     return OnDemand(lambda name: evaluated(request("honest", name, HONEST_CASES, SEED)))
 
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, CHEATS))
 def test_cheat_is_caught(request: pytest.FixtureRequest, name: str) -> None:
-    """Each gets a verdict that says what it did."""
+    """Each cheat gets a verdict that says what it did."""
     why = why_skipped(name)
     if why:
         pytest.skip(why)
@@ -89,7 +89,7 @@ def test_cheat_is_caught(request: pytest.FixtureRequest, name: str) -> None:
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, HONEST))
 def test_honest_one_passes(honest: Mapping[str, Outcome], name: str) -> None:
-    """Unusual habits are nobody's fault."""
+    """An honest submission with unusual habits passes as fp32 without a finding."""
     outcome = honest[name]
     assert isinstance(outcome, Report), outcome
     assert outcome.verdict == "passed", outcome.message
@@ -98,7 +98,7 @@ def test_honest_one_passes(honest: Mapping[str, Outcome], name: str) -> None:
 
 
 def test_every_file_has_an_expectation() -> None:
-    """No file is forgotten, and there are as many as there should be."""
+    """Every file has an expected report, and the quick tier has a cheat of each family."""
     for folder, expected in (("cheats", CHEATS), ("honest", HONEST)):
         assert {path.stem for path in (HERE / folder).glob("*.py")} == set(expected)
     assert len(CHEATS) >= 50
@@ -113,7 +113,7 @@ def test_figures(
     honest: Mapping[str, Outcome],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Caught, let through and wrongly accused are printed, and the last two are none."""
+    """No cheat passes and no honest submission is accused; the figures are printed."""
     tried = {name: cheats[name] for name in CHEATS if not why_skipped(name)}
     through = [
         name
@@ -139,7 +139,7 @@ def test_figures(
 
 @pytest.mark.thorough
 def test_no_process_survives(cheats: Mapping[str, Outcome]) -> None:
-    """What a submission left behind has ended with it."""
+    """Processes that a submission started end with it."""
     why = why_skipped("leaves_a_daemon")
     if why:
         pytest.skip(why)
@@ -155,7 +155,7 @@ def test_no_process_survives(cheats: Mapping[str, Outcome]) -> None:
 
 @pytest.mark.thorough
 def test_seed_that_people_type_says_nothing_of_the_inputs(tmp_path: Path) -> None:
-    """From what the worker is told, the inputs to come cannot be computed, whatever the seed."""
+    """A worker cannot compute later inputs from a seed that a user typed."""
     cheat = HERE / "cheats" / "seed_recovered.py"
     options = ("--reference", REFERENCE, "--seed", "7", "--json", "-")
     done = harness("check", cheat, *options, folder=tmp_path)

@@ -1,4 +1,4 @@
-"""The cheats win where they were written to win: on an evaluator as many have been published."""
+"""The cheats succeed against the kind of evaluator that they were written for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_FOOLING = {name: cheat.unlike_naive for name, cheat in CHEATS.items() if che
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the naive evaluator says of each cheat, and of an honest submission."""
+    """Return the naive evaluator's results for each cheat and an honest submission."""
     folder = tmp_path_factory.mktemp("naive")
     target = folder / "results.json"
     files = [HERE / "cheats" / f"{name}.py" for name in FOOLING]
@@ -46,7 +46,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", FOOLING)
 def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
-    """The cheat counts as correct, and is about as fast as an honest kernel, or faster."""
+    """The cheat counts as correct and is about as fast as an honest kernel, or faster."""
     result, honest = results[name], results[HONEST.stem]
     assert result is not None, "it printed no result"
     assert result["correct"]
@@ -55,12 +55,15 @@ def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
 
 @pytest.mark.thorough
 def test_most_of_the_corpus_fools_it() -> None:
-    """What does not is written against another evaluator, this one mostly, and says which."""
+    """Most cheats fool the naive evaluator, and each of the others has a reason.
+
+    Those were written against another evaluator, mostly this harness.
+    """
     assert len(FOOLING) > len(NOT_FOOLING)
     assert all(NOT_FOOLING.values())
 
 
 @pytest.mark.thorough
 def test_it_takes_the_honest_one(results: dict[str, Any]) -> None:
-    """An honest submission is correct there too."""
+    """An honest submission counts as correct."""
     assert results[HONEST.stem]["correct"]

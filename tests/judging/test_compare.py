@@ -1,3 +1,5 @@
+"""The comparison of an output with the oracle."""
+
 import json
 import struct
 from dataclasses import asdict, replace
@@ -16,7 +18,7 @@ SHAPE = (2, 3, 4)
 
 @pytest.fixture
 def oracle() -> Sums:
-    """Sums of 100 terms whose absolute values add up to 2, of numbers up to 1."""
+    """Return sums of 100 terms whose absolute values add up to 2, of numbers up to 1."""
     generator = torch.Generator().manual_seed(0)
     value = torch.rand(SHAPE, generator=generator) + 0.5
     return Sums(
@@ -29,16 +31,19 @@ def oracle() -> Sums:
 
 
 def right(oracle: Sums) -> Tensor:
+    """Return the oracle's value in float32."""
     return oracle.value.float()
 
 
 def changed(oracle: Sums, index: tuple[int, ...], number: float) -> Tensor:
+    """Return the right output with another number at an index."""
     actual = right(oracle)
     actual[index] = number
     return actual
 
 
 def refused(comparison: Comparison) -> Mismatch:
+    """Return the mismatch of a comparison, which must have no class and a one-line message."""
     assert comparison.precision is None
     assert comparison.mismatch is not None
     assert "\n" not in comparison.mismatch.message
@@ -46,20 +51,20 @@ def refused(comparison: Comparison) -> Mismatch:
 
 
 def test_right_output_is_float32(oracle: Sums) -> None:
-    """The oracle's own value has no error at all."""
+    """The oracle's own value has the class fp32 and no error."""
     assert compare(right(oracle), oracle) == Comparison("fp32", 0.0, None)
 
 
 @pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
 def test_what_float16_overflows_to_is_float16(oracle: Sums, number: float) -> None:
-    """Where float16 cannot hold the numbers an output that is not finite is of no better class."""
+    """A non-finite output is fp16 if the numbers exceed float16's range."""
     actual = changed(oracle, (1, 2, 3), number)
     assert compare(actual, oracle, is_beyond_half=True).precision == "fp16"
     assert compare(actual, oracle).precision is None
 
 
 def test_overflow_excuses_nothing_else(oracle: Sums) -> None:
-    """What is finite there must be right, and memory that nobody wrote is no overflow."""
+    """Finite elements must be right, and unwritten ones fail, also beyond float16's range."""
     actual = changed(oracle, (1, 2, 3), float("inf"))
     actual[0, 0, 0] += 1
     assert compare(actual, oracle, is_beyond_half=True).precision is None
@@ -72,21 +77,21 @@ def test_overflow_excuses_nothing_else(oracle: Sums) -> None:
     ("error", "name"), [(1e-6, "fp32"), (1e-4, "tf32"), (3e-3, "tf32"), (2e-2, "bf16")]
 )
 def test_error_within_a_bound_gives_its_class(oracle: Sums, error: float, name: str) -> None:
-    """One element decides: the class is the tightest whose bound its error keeps."""
+    """The class is the tightest whose bound holds for every element."""
     actual = changed(oracle, (1, 2, 3), float(oracle.value[1, 2, 3]) + error)
     result = compare(actual, oracle)
     assert (result.precision, result.mismatch) == (name, None)
 
 
 def test_lost_subnormals_are_float16(oracle: Sums) -> None:
-    """An absolute error that only float16's narrow range explains is told from a relative one."""
+    """An absolute error that only float16's narrow range explains has the class fp16."""
     tiny = replace(oracle, value=oracle.value * 1e-6, magnitude=oracle.magnitude * 1e-6)
     assert compare(tiny.value.float() + 1e-6, tiny).precision == "fp16"
     assert compare(tiny.value.float() + 1e-5, tiny).precision is None
 
 
 def test_worst_is_a_fraction_of_the_float32_bound(oracle: Sums) -> None:
-    """Half of the fp32 bound in one place reads as 0.5, and is fp32."""
+    """An error of half the fp32 bound has `worst` 0.5 and the class fp32."""
     index = (1, 0, 2)
     error = 0.5 * float(oracle.bound(CLASSES[0])[index])
     result = compare(changed(oracle, index, float(oracle.value[index]) + error), oracle)
@@ -95,7 +100,7 @@ def test_worst_is_a_fraction_of_the_float32_bound(oracle: Sums) -> None:
 
 
 def test_beyond_every_bound_is_a_mismatch(oracle: Sums) -> None:
-    """The first wrong index, both numbers, the count and the share are told."""
+    """A mismatch has the first wrong index, both numbers, the count and the share."""
     actual = changed(oracle, (1, 2, 3), 9.0)
     actual[0, 1, 2] = -7.0
     result = compare(actual, oracle)
@@ -110,7 +115,7 @@ def test_beyond_every_bound_is_a_mismatch(oracle: Sums) -> None:
 
 
 def test_exact_run_allows_float32_no_error(oracle: Sums) -> None:
-    """What rounding would excuse elsewhere is not float32 where float32 is exact."""
+    """An output with any error is not fp32 in an exact run."""
     nearly = changed(oracle, (0, 0, 0), float(oracle.value[0, 0, 0]) + 2.0**-22)
     assert compare(nearly, oracle).precision == "fp32"
     assert compare(nearly, oracle, exact=True).precision == "tf32"
@@ -118,7 +123,7 @@ def test_exact_run_allows_float32_no_error(oracle: Sums) -> None:
 
 
 def test_negative_zero_is_zero(oracle: Sums) -> None:
-    """The sign of a zero depends on the order of summation and is nobody's mistake."""
+    """A zero of either sign is right, because its sign depends on the order of summation."""
     zero = replace(oracle, value=torch.zeros(SHAPE, dtype=torch.float64))
     assert compare(torch.full(SHAPE, -0.0), zero, exact=True).precision == "fp32"
 
@@ -133,7 +138,7 @@ def test_negative_zero_is_zero(oracle: Sums) -> None:
     ],
 )
 def test_wrong_kind_of_tensor(oracle: Sums, actual: Tensor, words: list[str]) -> None:
-    """Shape and dtype are told with what they should be; no element is looked at."""
+    """A wrong shape or dtype is reported with the expected one, without comparing elements."""
     mismatch = refused(compare(actual, oracle))
     assert all(word in mismatch.message for word in words)
     assert mismatch.index is None
@@ -141,7 +146,7 @@ def test_wrong_kind_of_tensor(oracle: Sums, actual: Tensor, words: list[str]) ->
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_not_finite_where_the_oracle_is(oracle: Sums, number: float) -> None:
-    """NaN and infinity never pass, and are written as text for JSON's sake."""
+    """NaN and infinity fail where the oracle is finite, and are encoded in JSON as text."""
     result = compare(changed(oracle, (0, 2, 1), number), oracle)
     mismatch = refused(result)
     assert (mismatch.index, mismatch.count) == ((0, 2, 1), 1)
@@ -152,7 +157,7 @@ def test_not_finite_where_the_oracle_is(oracle: Sums, number: float) -> None:
 
 
 def test_poison_was_never_written(oracle: Sums) -> None:
-    """The simulator's own NaN means memory that the kernel left as it was."""
+    """Elements with the simulator's poison are reported as never written."""
     actual = right(oracle)
     actual.view(torch.int32)[1, :, 2:] = POISON
     mismatch = refused(compare(actual, oracle))
@@ -161,14 +166,14 @@ def test_poison_was_never_written(oracle: Sums) -> None:
 
 
 def test_poison_is_a_nan_that_no_arithmetic_gives() -> None:
-    """Its quiet bit is clear: a processor's own results never have these bits."""
+    """The poison is a NaN with a clear quiet bit, which arithmetic never gives."""
     (number,) = struct.unpack("<f", struct.pack("<I", POISON))
     assert number != number
     assert POISON & 0x0040_0000 == 0
 
 
 def test_the_references_own_infinity_is_right(oracle: Sums) -> None:
-    """Where the reference is not finite, the same is expected and anything else is wrong."""
+    """Only the reference's own value is right where it is not finite."""
     value = oracle.value.clone()
     value[0, 0, :3] = torch.tensor([float("inf"), float("-inf"), float("nan")])
     oracle = replace(oracle, value=value)
@@ -180,7 +185,10 @@ def test_the_references_own_infinity_is_right(oracle: Sums) -> None:
 
 
 def test_what_is_larger_than_any_number_stands_for_infinity(oracle: Sums) -> None:
-    """The largest of nothing is -inf, or the least float that a kernel starts from."""
+    """A number beyond all others is right where the reference is infinite.
+
+    A kernel's maximum of no elements may be the lowest float that it starts from, in place of -inf.
+    """
     value = oracle.value.clone()
     value[0, 0, :2] = torch.tensor([float("inf"), float("-inf")])
     oracle = replace(oracle, value=value)
@@ -193,7 +201,7 @@ def test_what_is_larger_than_any_number_stands_for_infinity(oracle: Sums) -> Non
 
 
 def test_integers_are_compared_exactly() -> None:
-    """An index off by one is wrong, whatever the bounds of floating point are."""
+    """An integer output that is off by one is wrong for every bound."""
     value = torch.tensor([1, 2, 3])
     oracle = Sums(
         value.double(), torch.zeros(3).double(), torch.ones(()).double(), 1.0, torch.int64
@@ -203,12 +211,12 @@ def test_integers_are_compared_exactly() -> None:
 
 
 def test_views_are_compared_by_value(oracle: Sums) -> None:
-    """A submission's output need not be contiguous."""
+    """An output need not be contiguous."""
     assert compare(right(oracle).mT.contiguous().mT, oracle).precision == "fp32"
 
 
 def test_empty_output_is_right() -> None:
-    """No elements, no error."""
+    """An empty output has the class fp32 and no error."""
     nothing = torch.zeros(0, 3, dtype=torch.float64)
     oracle = Sums(nothing, nothing, nothing, 0.0, torch.float32)
     assert compare(nothing.float(), oracle) == Comparison("fp32", 0.0, None)
@@ -225,5 +233,5 @@ def test_empty_output_is_right() -> None:
     ],
 )
 def test_class_of_many_is_the_loosest(classes: list[str | None], expected: str | None) -> None:
-    """A submission has the class that held in every run; one mismatch leaves it none."""
+    """The class of several comparisons is the loosest, or None if one has no class."""
     assert classify(Comparison(c, 0.0, None) for c in classes) == expected  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What only all cases together can tell."""
+"""Conclusions from all cases of a submission."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ARGUMENTS = {"kernel_size": 3, "stride": 1, "padding": 0}
 
 
 def outcome(number: int, verdict: Verdict, *left_out: str) -> CaseOutcome:
-    """Of a case that is constructed without some arguments."""
+    """Return the outcome of a case whose constructor call omits some arguments."""
     named = {name: value for name, value in ARGUMENTS.items() if name not in left_out}
     case = Case(
         id=str(number),
@@ -42,7 +42,7 @@ PASSED = [outcome(10 + number, "passed") for number in range(6)]
 
 
 def test_default_that_every_failing_case_leaves_out_is_named() -> None:
-    """Where none that gives it fails, it is the constructor's default that is wrong."""
+    """An argument that exactly the failing cases omit has a wrong default."""
     said = wrong_defaults(FAILED, [*FAILED, *PASSED])
     assert "every failing case leaves out stride," in said
 
@@ -50,26 +50,29 @@ def test_default_that_every_failing_case_leaves_out_is_named() -> None:
 @pytest.mark.parametrize(
     "others",
     [
-        # One fails that gives it; nobody knows what those that give it do; most are right without.
+        # A failing case passes it; too few cases pass it; many cases that omit it are right.
         [outcome(20, "failed"), *PASSED],
         PASSED[:3],
         [*PASSED, *(outcome(30 + number, "passed", "stride") for number in range(7))],
     ],
 )
 def test_nothing_is_said_where_it_may_be_chance(others: list[CaseOutcome]) -> None:
-    """Half of the cases leave out defaults, whatever is wrong with them."""
+    """A default is not named if the failures may be unrelated to it.
+
+    Half of the cases omit defaults, for any mistake.
+    """
     failed = [*FAILED, *(each for each in others if each.report.verdict == "failed")]
     assert wrong_defaults(failed, [*FAILED, *others]) == ""
 
 
 def test_two_that_are_left_out_alike_are_not_told_apart() -> None:
-    """A name is said only where it is the only one that can be."""
+    """A default is named only if it is the only candidate."""
     failed = [outcome(number, "failed", "stride", "padding") for number in range(6)]
     assert wrong_defaults(failed, [*failed, *PASSED]) == ""
 
 
 def no_numbers(unwritten: Tensor) -> CaseOutcome:
-    """Of an output of four that are not a number, some of which nobody wrote."""
+    """Return the outcome of an output of four NaN, some of which are unwritten."""
     wrong = WrongOutput(
         Run("uniform", "uniform", "A"),
         Values({}, ()),
@@ -81,7 +84,10 @@ def no_numbers(unwritten: Tensor) -> CaseOutcome:
 
 
 def test_what_nobody_wrote_comes_from_no_variable() -> None:
-    """Fresh memory is not a number either, and a kernel may read variables that it then drops."""
+    """NaN in unwritten elements does not count as an uninitialised variable's.
+
+    Fresh memory is NaN as well, and a kernel may read unset variables without using them.
+    """
     coverage = Coverage(reached=(7, 12), missed=(), unset=(7, 12))
     written, unwritten = torch.zeros(4).bool(), torch.ones(4).bool()
     said = unset_variable([no_numbers(written)], coverage)

@@ -1,3 +1,5 @@
+"""The diagnosis of transposed convolutions by known mistakes."""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -22,7 +24,7 @@ from harness.problems.problem import load
 from harness.problems.values import runs_for, values_for
 from tests.support import REFERENCE
 
-# Above this, each mistake takes long to compute, and shows nothing that a smaller case does not.
+# Larger cases take long for each mistake and show nothing that smaller ones do not.
 MOST_WORK = 100_000
 ANY = Submission(
     "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
@@ -30,11 +32,12 @@ ANY = Submission(
 
 
 def diagnose(runs: Sequence[WrongRun], passed: Sequence[Computation] = ()) -> Diagnosis | None:
-    """Among the known mistakes of a transposed convolution."""
+    """Return the diagnosis among the known mistakes of a transposed convolution."""
     return search(runs, MISTAKES, passed)
 
 
 def operands_of(case: Case, name: str) -> Gather:
+    """Return the operands of a case of a reference."""
     problem = load(REFERENCE / f"{name}.py")
     values = values_for(problem, case, runs_for(problem)[1])
     weight = values.weights["conv1d_transpose.weight"]
@@ -44,7 +47,13 @@ def operands_of(case: Case, name: str) -> Gather:
 
 @dataclass(frozen=True)
 class Right:
-    """Operands of a case, what they give, and by how much the loosest class may be off."""
+    """The right output of a case.
+
+    Attributes:
+        operands: The case's operands.
+        output: The output in float64.
+        bound: The error bound of the loosest class.
+    """
 
     operands: Gather
     output: Tensor
@@ -52,7 +61,7 @@ class Right:
 
     @classmethod
     def of(cls, operands: Gather) -> Self:
-        """Compute it."""
+        """Compute the right output of operands and its bound."""
         terms = operands.weight.shape[0] * operands.weight.shape[2] + 1.0
         rounding = 3.1 * CLASSES[-1].roundoff + gamma(torch.tensor(terms), 2.0**-22)
         bound = rounding * operands.absolute().output() + 1e-6
@@ -61,7 +70,10 @@ class Right:
 
 @pytest.fixture(scope="module")
 def grid() -> list[Gather]:
-    """The operands of the small cases of the two references that between them take everything."""
+    """Return the operands of the small cases of two references.
+
+    Together, the two take every parameter.
+    """
     found = []
     for name in ("conv_transpose1d", "conv_transpose1d_strided_dilated"):
         cases = cases_for(load(REFERENCE / f"{name}.py"), ANY)
@@ -72,15 +84,15 @@ def grid() -> list[Gather]:
 
 @pytest.fixture(scope="module")
 def rights(grid: list[Gather]) -> list[Right]:
-    """The same with what is right."""
+    """Return the right outputs of the grid."""
     return list(map(Right.of, grid))
 
 
 def wrong_runs(rights: list[Right], mistake: Mistake[Gather]) -> list[WrongRun]:
-    """Where the mistake shows beyond the loosest class's bound."""
+    """Return the runs in which a mistake exceeds the loosest class's bound."""
     made = [(right, mistake.compute(right.operands)) for right in rights]
     return [
-        # What is no number is read out of bounds, as the harness knows, and not left unwritten.
+        # NaN stands for a read out of bounds. The device reports such elements as written.
         WrongRun(right.operands, output.float(), _none(output) if output.isnan().any() else None)
         for right, output in made
         if not bool(((output - right.output).abs() <= right.bound).all())
@@ -88,13 +100,13 @@ def wrong_runs(rights: list[Right], mistake: Mistake[Gather]) -> list[WrongRun]:
 
 
 def _none(output: Tensor) -> Tensor:
-    """Which elements are unwritten: none."""
+    """Return a mask without unwritten elements."""
     return torch.zeros_like(output, dtype=torch.bool)
 
 
 @pytest.fixture(scope="module")
 def wrong(rights: list[Right]) -> dict[str, list[WrongRun]]:
-    """By mistake: what a float32 kernel gives that makes it, in the cases where that is wrong."""
+    """Return the wrong runs of a float32 kernel with each mistake, by the mistake's name."""
     return {mistake.name: wrong_runs(rights, mistake) for mistake in MISTAKES}
 
 
@@ -102,7 +114,7 @@ def wrong(rights: list[Right]) -> dict[str, list[WrongRun]]:
 def test_each_mistake_is_diagnosed_as_itself(
     rights: list[Right], wrong: dict[str, list[WrongRun]], mistake: Mistake[Gather]
 ) -> None:
-    """From the cases of the grid the mistake is named, and no other fits them all."""
+    """Each mistake is diagnosed from the grid as itself, without alternatives."""
     runs = wrong[mistake.name]
     assert runs, "no case of the grid shows this mistake"
     shown = {id(run.right) for run in runs}
@@ -112,7 +124,10 @@ def test_each_mistake_is_diagnosed_as_itself(
 
 
 def test_outputs_of_no_products_are_told_as_that(rights: list[Right]) -> None:
-    """With a stride of 1, another mistake leaves none either; it is no better a name."""
+    """Outputs without products are diagnosed as `bias alone`.
+
+    With a stride of 1, an inverted divisibility test gives the same outputs and is an alternative.
+    """
     of_stride_1 = [right for right in rights if right.operands.sizes.stride == 1]
     nothing = next(mistake for mistake in MISTAKES if mistake.name == "bias alone")
     diagnosis = diagnose(wrong_runs(of_stride_1, nothing))
@@ -122,7 +137,10 @@ def test_outputs_of_no_products_are_told_as_that(rights: list[Right]) -> None:
 
 
 def test_mistake_that_would_have_shown_elsewhere_is_told_with_that(rights: list[Right]) -> None:
-    """Where it fits what is wrong, and not what is right, it may be made on one of two paths."""
+    """A mistake that would show in passed cases is named with that reservation.
+
+    The kernel may make it on only one of two paths.
+    """
     flipped = next(mistake for mistake in MISTAKES if mistake.name == "kernel flipped")
     one, *others = wrong_runs(rights, flipped)
     passed = [run.right for run in others]
@@ -136,17 +154,17 @@ def test_mistake_that_would_have_shown_elsewhere_is_told_with_that(rights: list[
 def test_one_wrong_case_is_enough_to_be_among_the_named(
     wrong: dict[str, list[WrongRun]], mistake: Mistake[Gather]
 ) -> None:
-    """From the smallest wrong case alone, the mistake is named or listed as an alternative."""
+    """A mistake is named, or an alternative, from its smallest wrong case alone."""
     run = min(wrong[mistake.name], key=lambda r: r.right.work)
     diagnosis = diagnose([run])
     assert diagnosis is not None
     named = (diagnosis.name, *diagnosis.alternatives)
-    # Values that should be something and are nothing are told as such: that is as good a lead.
+    # The diagnosis `elements not written` for missing values is as helpful.
     assert mistake.name in named or diagnosis.name == "elements not written"
 
 
 def outputs_of(rights: list[Right], names: tuple[str, ...]) -> list[WrongRun]:
-    """What a float32 kernel gives that makes several mistakes at once, where it is wrong."""
+    """Return the wrong runs of a float32 kernel that makes several mistakes at once."""
     made = [mistake for mistake in MISTAKES if mistake.name in names]
     assert len(made) == len(names)
 
@@ -169,7 +187,7 @@ def outputs_of(rights: list[Right], names: tuple[str, ...]) -> list[WrongRun]:
     ids=" and ".join,
 )
 def test_mistakes_made_at_once_are_all_named(rights: list[Right], names: tuple[str, ...]) -> None:
-    """Where no single mistake explains the outputs, two or three together do."""
+    """Two or three mistakes are named together if no single one explains the outputs."""
     diagnosis = diagnose(outputs_of(rights, names))
     assert diagnosis is not None
     assert diagnosis.name == " and ".join(names)
@@ -177,7 +195,7 @@ def test_mistakes_made_at_once_are_all_named(rights: list[Right], names: tuple[s
 
 
 def test_several_mistakes_are_not_read_into_one_output(rights: list[Right]) -> None:
-    """A single small output says too little for two mistakes."""
+    """Two mistakes are not diagnosed from a single small output."""
     runs = outputs_of(rights, ("kernel flipped", "weight read as [out, in, k]"))
     one = min(runs, key=lambda run: run.right.work)
     diagnosis = diagnose([one])
@@ -186,27 +204,27 @@ def test_several_mistakes_are_not_read_into_one_output(rights: list[Right]) -> N
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_no_mistakes_give_has_no_diagnosis(grid: list[Gather], seed: int) -> None:
-    """However many combinations are tried, none fits outputs that were drawn."""
+    """No combination of mistakes fits random outputs."""
     generator = torch.Generator().manual_seed(seed)
     runs = []
     for right in grid[seed :: len(grid) // 4]:
         output = right.output()
         noise = torch.randn(output.shape, generator=generator)
-        # Every other seed has a small error in one channel, as a mistake that nobody knows.
+        # Odd seeds give noise; even ones scale some elements, as an unknown mistake would.
         wrong = noise if seed % 2 else output * (1 + 0.1 * (noise > 1))
         runs.append(WrongRun(right, wrong.float()))
     assert diagnose(runs) is None
 
 
 def test_unknown_mistake_has_no_diagnosis(grid: list[Gather]) -> None:
-    """A wrong output that no known mistake gives is not explained away."""
+    """A wrong output that no known mistake gives has no diagnosis."""
     operands = grid[3]
     noise = operands.output() * 1.5 + 0.3
     assert diagnose([WrongRun(operands, noise.float())]) is None
 
 
 def test_mistake_must_explain_every_run(wrong: dict[str, list[WrongRun]]) -> None:
-    """Two runs with different mistakes have no one diagnosis."""
+    """Two runs with different mistakes have no common diagnosis."""
     one = wrong["kernel flipped"][0]
     other = wrong["bias ignored"][0]
     assert diagnose([one]) is not None
@@ -215,17 +233,18 @@ def test_mistake_must_explain_every_run(wrong: dict[str, list[WrongRun]]) -> Non
 
 
 def test_nothing_wrong_nothing_said() -> None:
-    """No wrong runs: no diagnosis."""
+    """No wrong runs give no diagnosis."""
     assert diagnose([]) is None
 
 
 def big(grid: list[Gather]) -> Gather:
+    """Return the operands with the longest output."""
     return max(grid, key=lambda o: o.sizes.output_length)
 
 
 @pytest.mark.parametrize("blank", [0.0, float("nan")])
 def test_tail_of_positions_not_written(grid: list[Gather], blank: float) -> None:
-    """Zero or garbage from one position on is told with that position."""
+    """Zeros or NaN from a position on are diagnosed with that position."""
     operands = big(grid)
     actual = operands.output().float()
     actual[..., 256:] = blank
@@ -236,7 +255,10 @@ def test_tail_of_positions_not_written(grid: list[Gather], blank: float) -> None
 
 
 def test_tail_of_the_flat_output_not_written(grid: list[Gather]) -> None:
-    """A grid that is too small for batch * channels * length leaves a flat tail."""
+    """Zeros at the end of the flat output are diagnosed with the first element.
+
+    A grid too small for batch * channels * length leaves them.
+    """
     operands = next(o for o in grid if o.sizes.batch == 3 and o.sizes.output_length > 9)
     actual = operands.output().float().contiguous()
     actual.view(-1)[-10:] = 0.0
@@ -246,7 +268,7 @@ def test_tail_of_the_flat_output_not_written(grid: list[Gather]) -> None:
 
 
 def test_tails_of_several_outputs_are_told_by_the_first(grid: list[Gather]) -> None:
-    """The same mistake leaves another tail in each; one of them tells more than none."""
+    """The diagnosis describes the tail of the first output if outputs have different tails."""
     runs: list[WrongRun] = []
     for operands in [o for o in grid if o.sizes.batch == 3 and o.sizes.output_length > 9][:2]:
         actual = operands.output().float().contiguous()
@@ -259,7 +281,7 @@ def test_tails_of_several_outputs_are_told_by_the_first(grid: list[Gather]) -> N
 
 
 def test_elements_that_somebody_wrote_are_not_called_unwritten(grid: list[Gather]) -> None:
-    """NaN may have been computed: where it is known what was written, values decide nothing."""
+    """NaN alone does not make an element unwritten if writes are recorded."""
     operands = big(grid)
     actual = operands.output().float()
     actual[..., 256:] = torch.nan
@@ -271,7 +293,10 @@ def test_elements_that_somebody_wrote_are_not_called_unwritten(grid: list[Gather
 
 
 def test_output_of_which_nothing_is_written_is_told_as_that(grid: list[Gather]) -> None:
-    """Not that what is written is right; where only zeros are seen, nobody knows that."""
+    """An output without any writes is diagnosed as `nothing written`.
+
+    Zeros alone do not prove that.
+    """
     o = big(grid)
     nothing = torch.zeros_like(o.output().float())
     told = diagnose([WrongRun(o, nothing, unwritten=torch.ones_like(nothing, dtype=torch.bool))])
@@ -283,7 +308,7 @@ def test_output_of_which_nothing_is_written_is_told_as_that(grid: list[Gather]) 
 
 
 def test_holes_are_not_called_a_tail(grid: list[Gather]) -> None:
-    """Unwritten elements in the middle are told as such."""
+    """Unwritten elements in the middle are diagnosed as being in several places."""
     operands = big(grid)
     actual = operands.output().float()
     actual[..., 5:9] = 0.0

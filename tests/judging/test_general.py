@@ -1,4 +1,4 @@
-"""Names for mistakes in references of which none are known."""
+"""Diagnoses of references without a list of known mistakes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support import thorough_but
 from tests.versions import VERSIONS
 
 REFERENCES = Path(__file__).parent.parent / "references"
-# Failing ones; what is told has to hold of all.
+# The number of failing cases, all of which a diagnosis must explain.
 CASES = 10
 
 NAMES = {
@@ -51,12 +51,12 @@ NAMES = {
     ("conv1d", "without the bias"): ("bias left out", "without bias in conv1d in line"),
     ("conv1d", "turned round"): ("weight turned round", "conv.weight"),
     ("conv1d", "without the last tap"): ("part of a weight missing", "along dimension 2"),
-    # In each of five layers, of which the smallest case has one.
+    # The mistake is in each of five layers; the smallest case has one layer.
     ("encoder_layers", "relu for gelu"): ("relu in place of gelu", "place of gelu in line 30"),
     ("scaled_sum", "without y"): ("add left out", "with the first operand in its place"),
     ("scaled_sum", "one row of y for all"): ("one for all", "index 0 of y along dimension 0"),
 }
-# Many operators, or large ones: seconds for each.
+# These have many operators, or large ones, and take seconds each.
 SLOW = {"encoder_layers", "conv1d", "layer_norm", "square_matmul", "max_pool2d", "sum_over_dim"}
 OF_A_CONVOLUTION = {
     "stride ignored": ("stride taken for (1, 1)", "(1, 1) in place of (2, 2) in conv2d in line 17"),
@@ -90,7 +90,7 @@ def get_inputs():
 def get_init_inputs():
     return [in_channels, out_channels, 3, 2, (1, 2), 2]
 """
-# A kernel's output is as large as it should be, and what is read behind the end of an input is 0.
+# The output has the right size, and reads beyond the end of an input give 0.
 CHANGED = """
 c, right = self.conv, self.conv(x)
 sizes = {{"stride": c.stride, "padding": c.padding, "dilation": c.dilation, {other}}}
@@ -109,14 +109,14 @@ UNNAMED = [("gelu", "by a sigmoid"), ("softmax", "without the last term")]
 
 
 def seen(name: str, wrong: str, folder: Path) -> list[Seen]:
-    """The first wrong output of each of some cases that a wrong version fails."""
+    """Return the first wrong output in each of some cases that a wrong version fails."""
     return seen_of(REFERENCES / f"{name}.py", VERSIONS[name].wrong[wrong], folder)
 
 
 def seen_of(path: Path, forward: str, folder: Path) -> list[Seen]:
-    """The same of a version of any reference."""
+    """Return the first wrong outputs of a version of any reference."""
     reference, other = load(path), version(path, forward, folder)
-    # The small ones come last, but for those of any size.
+    # In reverse order, small cases come first, except for the random ones.
     cases = [case for case in reversed(every_case(reference)) if case.label != "random"]
     outputs = (_first_wrong(reference, other, case) for case in cases)
     return [*itertools.islice(filter(None, outputs), CASES)]
@@ -142,7 +142,7 @@ def _first_wrong(reference: Problem, other: Problem, case: Case) -> Seen | None:
     ],
 )
 def test_mistakes_of_any_reference_have_names(name: str, wrong: str, tmp_path: Path) -> None:
-    """What gives every wrong output is told, with the operand and the dimension."""
+    """A mistake is named with its operand and dimension if it gives every wrong output."""
     diagnosis = guess(seen(name, wrong, tmp_path))
     title, words = NAMES[name, wrong]
     assert diagnosis is not None
@@ -152,7 +152,7 @@ def test_mistakes_of_any_reference_have_names(name: str, wrong: str, tmp_path: P
 
 @pytest.mark.parametrize("wrong", thorough_but({"padding changed round"}, CHANGES))
 def test_mistakes_in_a_call_are_told_with_its_line(wrong: str, tmp_path: Path) -> None:
-    """An operator that is called otherwise, between others, with an output of the right shape."""
+    """A mistake in one operator's arguments is named with the line of the call."""
     path = tmp_path / "convolution.py"
     path.write_text(CONVOLUTION)
     folder = tmp_path / "version"
@@ -166,12 +166,12 @@ def test_mistakes_in_a_call_are_told_with_its_line(wrong: str, tmp_path: Path) -
 
 @pytest.mark.parametrize(("name", "wrong"), UNNAMED)
 def test_what_nothing_explains_has_no_name(name: str, wrong: str, tmp_path: Path) -> None:
-    """Of another function nothing is said."""
+    """A function that no mistake gives has no diagnosis."""
     assert guess(seen(name, wrong, tmp_path)) is None
 
 
 def test_a_name_has_to_explain_every_case(tmp_path: Path) -> None:
-    """One output that it does not give is enough against it."""
+    """A mistake that does not explain one of the outputs is not the diagnosis."""
     outputs = seen("mse_loss", "half", tmp_path)
     others = seen("mse_loss", "absolute", tmp_path)
     assert guess(outputs) is not None

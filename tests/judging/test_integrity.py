@@ -1,4 +1,4 @@
-"""Who did the work, and what a submission leaves changed, on the simulated device."""
+"""Own work and changed state, on the simulated device."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ FORWARDS = {
 
 
 class Bench:
-    """Evaluates the submission in its ways of forward."""
+    """Evaluator of one submission with different bodies of forward."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -177,8 +177,8 @@ class Bench:
         self._problem.write_text(REFERENCE)
 
     def report(self, way: str) -> Report:
-        """The problem's own configuration and two of the others."""
-        # Of one name and content but for the last line, so that the extension is built once.
+        """Return the report on the problem's own configuration and two other cases."""
+        # All files have one name and differ in the last line only, so the extension is built once.
         path = self._folder / way / "submission.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"{SUBMISSION}        {FORWARDS[way]}\n")
@@ -191,12 +191,12 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """One for all tests of this file, which build the same extension."""
+    """Return an evaluator for all tests of this file, which share a built extension."""
     return Bench(tmp_path_factory.mktemp("integrity"))
 
 
 def messages(report: Report, severity: str = "error") -> str:
-    """All findings of one severity, a line each."""
+    """Return all findings of one severity, one per line."""
     found = [f for case in report.cases for f in case.findings if f.severity == severity]
     return "\n".join(f"{f.check}: {f.message}" for f in found)
 
@@ -223,37 +223,43 @@ def messages(report: Report, severity: str = "error") -> str:
     ],
 )
 def test_cheat_is_a_finding(bench: Bench, way: str, message: str) -> None:
-    """It fails the submission, in words that say what it did."""
+    """A cheat fails the submission with a finding that says what it did."""
     report = bench.report(way)
     assert report.verdict == "failed"
     assert message in messages(report)
-    # Weights that stay changed make later numbers wrong, which is told first.
+    # Weights that stay changed make later outputs wrong, and the message names those first.
     assert report.message.startswith(("own work: ", "state: ")) or way == "scales_weight"
 
 
 def test_work_of_a_library_is_none_of_its_own(bench: Bench) -> None:
-    """The share is told, and arithmetic of kernels that is too little for the output."""
+    """A library's work counts as none of the submission's.
+
+    Too little arithmetic in its own kernels is reported as well.
+    """
     report = bench.report("laundered")
     assert report.own_work == 0
     assert "did 0 floating-point operations" in messages(report)
 
 
 def test_constants_of_the_host_are_no_answers(bench: Bench) -> None:
-    """A tensor of one number, made on the host as large as the output, tells that number alone."""
+    """A host tensor of one repeated number does not count as an answer from the host."""
     assert bench.report("constants").verdict == "passed"
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("way", ["by_version", "by_sample"])
 def test_remembered_output_is_wrong(bench: Bench, way: str) -> None:
-    """Values come without a change of version, and nearly the same ones come back."""
+    """A submission that returns remembered outputs fails.
+
+    Values change without a change of the version counter, and nearly equal values come back.
+    """
     report = bench.report(way)
     assert report.verdict == "failed"
     assert any(case.wrong_runs for case in report.cases)
 
 
 def test_honest_habits_are_fine(bench: Bench) -> None:
-    """Settings that harm nobody are remarks; a bias, a cast and a zeroed output are no work."""
+    """Harmless settings are warnings or information; a bias or a cast is not counted as work."""
     report = bench.report("honest")
     assert report.verdict == "passed"
     assert report.own_work == 1.0
@@ -264,12 +270,12 @@ def test_honest_habits_are_fine(bench: Bench) -> None:
 
 @pytest.mark.thorough
 def test_weights_packed_once_are_followed(bench: Bench) -> None:
-    """Weights change with their version, so a submission may keep what it made of them."""
+    """A submission may keep packed weights, because new weights have a new version."""
     assert bench.report("prepacks").verdict == "passed"
 
 
 def test_small_share_of_torch_is_told(bench: Bench) -> None:
-    """Scaling the input and the output is some of the work; the verdict says how much."""
+    """A small share of torch's work passes, and the headline states the share."""
     report = bench.report("scaled")
     assert report.verdict == "passed"
     assert report.own_work is not None
@@ -279,7 +285,7 @@ def test_small_share_of_torch_is_told(bench: Bench) -> None:
 
 @pytest.mark.thorough
 def test_sums_in_any_order_are_nondeterministic(bench: Bench) -> None:
-    """Atomic sums differ with the order of blocks: told, and no failure."""
+    """Sums that depend on the order of blocks are reported and fail nothing."""
     report = bench.report("atomics")
     assert report.verdict == "passed"
     assert not report.is_deterministic
@@ -288,13 +294,13 @@ def test_sums_in_any_order_are_nondeterministic(bench: Bench) -> None:
 
 @pytest.mark.parametrize("name", ["mm", "bmm", "addmm", "_scaled_mm", "slow_conv_transpose2d"])
 def test_products_summed_are_a_librarys(name: str) -> None:
-    """Whatever its namespace, and in place as well."""
+    """Operators that sum products count as a library's, also in place."""
     assert is_library(f"aten::{name}")
     assert is_library(f"aten::{name}_")
 
 
 def test_names_that_only_look_like_it() -> None:
-    """Moving numbers makes nothing new; sums, choices and a norm do, a little for each number."""
+    """Moving numbers is not computation; sums, choices and norms are, but not a library's."""
     assert not any(is_library(f"aten::{name}") for name in ("add_", "sum", "unfold", "norm"))
     assert not any(computes(f"aten::{name}") for name in ("copy_", "cat (complex)", "_to_copy"))
     assert all(computes(f"aten::{name}") for name in ("mul", "addcmul_", "exp", "sum", "where"))
@@ -303,7 +309,10 @@ def test_names_that_only_look_like_it() -> None:
 
 
 def test_operator_that_is_not_known_is_a_librarys() -> None:
-    """Matrix products have many names, and torch gets new ones with each release."""
+    """An unknown operator counts as a library's.
+
+    Matrix products have many names, and each release of torch adds new ones.
+    """
     assert is_library("aten::_weight_int8pack_mm")
     assert is_library("aten::_transformer_encoder_layer_fwd")
     assert is_library("aten::an_operator_to_come")

@@ -1,4 +1,4 @@
-"""Judging large outputs in slices of the batch."""
+"""The judgement of large outputs in slices of the batch."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def sliced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes every output a large one."""
+    """Make every output count as large."""
     monkeypatch.setattr(judge_module, "_MAX_ELEMENTS", 1)
 
 
 @pytest.fixture
 def right() -> tuple[Problem, Case, Run, Values, torch.Tensor]:
-    """A case of batch 3, and its right output."""
+    """Return a case of batch 3, its values, and its right output."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
     case = next(c for c in cases_for(problem, submission) if c.input_shapes[0][0] == 3)
@@ -43,7 +43,7 @@ def right() -> tuple[Problem, Case, Run, Values, torch.Tensor]:
 def test_slices_agree_with_the_whole(
     right: tuple[Problem, Case, Run, Values, torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The verdict and the worst error do not depend on how the batch was cut."""
+    """Verdict and worst error do not depend on the slices."""
     problem, case, run, values, output = right
     whole = judge(problem, case, run, values, output, CPU)
     monkeypatch.setattr(judge_module, "_MAX_ELEMENTS", 1)
@@ -55,7 +55,7 @@ def test_slices_agree_with_the_whole(
 def test_wrong_element_is_placed_in_the_whole(
     right: tuple[Problem, Case, Run, Values, torch.Tensor],
 ) -> None:
-    """The first wrong index counts rows from the start of the batch, not of its slice."""
+    """The first wrong index counts from the start of the batch, not of its slice."""
     problem, case, run, values, output = right
     output[2, 0, 0] += 100
     found = judge(problem, case, run, values, output, CPU)
@@ -69,7 +69,7 @@ def test_wrong_element_is_placed_in_the_whole(
 def test_loosest_slice_decides_the_class(
     right: tuple[Problem, Case, Run, Values, torch.Tensor],
 ) -> None:
-    """One row of bfloat16 precision makes the whole bfloat16."""
+    """A single row of bfloat16 precision lowers the class of the whole output."""
     problem, case, run, values, output = right
     output[1] = output[1].bfloat16().float()
     found = judge(problem, case, run, values, output, CPU)
@@ -78,7 +78,7 @@ def test_loosest_slice_decides_the_class(
 
 @pytest.mark.usefixtures("sliced")
 def test_wrong_shape_is_told(right: tuple[Problem, Case, Run, Values, torch.Tensor]) -> None:
-    """An output that is too long is no output, sliced or not."""
+    """An output that is too long fails with its shape, in slices too."""
     problem, case, run, values, output = right
     found = judge(problem, case, run, values, torch.cat([output, output], -1), CPU)
     assert found.mismatch is not None
@@ -106,7 +106,10 @@ def get_init_inputs():
 
 @pytest.mark.usefixtures("sliced")
 def test_rows_that_depend_on_one_another_are_judged_together(tmp_path: Path) -> None:
-    """Of an unknown reference nobody knows whether a row needs the others: here it does."""
+    """Rows of any other reference are judged together.
+
+    They may depend on each other, as they do here.
+    """
     path = tmp_path / "centred.py"
     path.write_text(CENTRED)
     problem = load(path)
@@ -119,13 +122,16 @@ def test_rows_that_depend_on_one_another_are_judged_together(tmp_path: Path) -> 
 
 
 def test_rounded_operands_are_told_beside_the_class() -> None:
-    """What is within the fp32 bound has the class of its operands; an honest output stays fp32."""
+    """Rounded operands lower the class of an output within the fp32 bound.
+
+    An honest output stays fp32.
+    """
     problem = load(REFERENCE / "conv_transpose1d.py")
     (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
     (case,) = cases_for(problem, submission, "own")
     run = runs_for(problem)[0]
     values = values_for(problem, case, run)
-    # 24 bits less the last 7.
+    # Clear the last 7 of 24 bits.
     cut = [(x.view(torch.int32) & -128).view(torch.float32) for x in values.inputs]
 
     def judged(inputs: Sequence[torch.Tensor]) -> tuple[Precision | None, list[tuple[str, int]]]:

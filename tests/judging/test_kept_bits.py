@@ -1,4 +1,4 @@
-"""Operands of fewer bits than float32's are told by the errors, and honest sums are not accused."""
+"""Operands of fewer bits than float32's are found by their errors; honest sums are not accused."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ROUNDED: dict[How, Callable[[Tensor, int], Tensor]] = {
     "nearest": honest_errors.nearest,
     "zero": honest_errors.cut,
 }
-# What is enough for every number of bits: the last ones are small beside what sums lose.
+# Enough for every number of bits. The effect of the last bits is small beside the errors of sums.
 TERMS, CHANNELS = 120, 96
 
 
 def drawn(terms: int = TERMS, *, positive: bool = True, seed: int = 0) -> Operands:
-    """The operands of sums."""
+    """Return drawn operands of sums."""
     generator = Generator().manual_seed(seed)
     return honest_errors.draw(terms, generator, positive=positive, channels=CHANNELS)
 
 
 def found(given: Operands, used: Operands) -> dict[str, Rounding]:
-    """What is found, by operand, of who was given some operands and used others."""
+    """Return the roundings found, by operand, if `used` is computed in place of `given`."""
     w, x = used
     exact = given[0].double().T @ given[1].double()
     error = honest_errors.in_turn(w, x).double() - exact
@@ -38,7 +38,7 @@ def found(given: Operands, used: Operands) -> dict[str, Rounding]:
 @pytest.mark.parametrize("how", ROUNDED)
 @pytest.mark.parametrize("bits", range(8, 21))
 def test_rounded_weights_are_named(bits: int, how: How, positive: bool) -> None:
-    """From 8 bits to 20, to nearest and towards zero; the input that has all bits is not named."""
+    """Weights of 8 to 20 bits, rounded to nearest or to zero, are found; the input is not."""
     w, x = drawn(positive=positive)
     told = found((w, x), (ROUNDED[how](w, bits), x))
     assert set(told) == {"weight"}
@@ -48,7 +48,7 @@ def test_rounded_weights_are_named(bits: int, how: How, positive: bool) -> None:
 @pytest.mark.parametrize("how", ROUNDED)
 @pytest.mark.parametrize("bits", [8, 11, 13, 16, 20])
 def test_rounded_inputs_are_named(bits: int, how: How) -> None:
-    """The same of the other operand."""
+    """Rounded inputs are found; the weights are not."""
     w, x = drawn()
     told = found((w, x), (w, ROUNDED[how](x, bits)))
     assert set(told) == {"input"}
@@ -56,7 +56,7 @@ def test_rounded_inputs_are_named(bits: int, how: How) -> None:
 
 
 def test_both_operands_are_named() -> None:
-    """Two operands of as many bits each make as much of the error."""
+    """Both operands are found if they have equally few bits."""
     w, x = drawn(positive=False)
     told = found((w, x), (honest_errors.nearest(w, 17), honest_errors.nearest(x, 17)))
     assert {name: each.bits for name, each in told.items()} == {"weight": 17, "input": 17}
@@ -65,7 +65,10 @@ def test_both_operands_are_named() -> None:
 @pytest.mark.parametrize("how", ROUNDED)
 @pytest.mark.parametrize("bits", [21, 22, 23])
 def test_as_many_bits_as_two_parts_have_are_float32(bits: int, how: How) -> None:
-    """The fp32 class has operands that are split into two of TF32's, which lose the last bits."""
+    """Operands of 21 or more bits count as float32.
+
+    The fp32 class allows operands split into two TF32 parts, which lose the last bits.
+    """
     w, x = drawn()
     rounded = ROUNDED[how]
     assert not found((w, x), (rounded(w, bits), rounded(x, bits)))
@@ -73,7 +76,7 @@ def test_as_many_bits_as_two_parts_have_are_float32(bits: int, how: How) -> None
 
 @pytest.mark.parametrize("way", honest_errors.WAYS)
 def test_honest_sums_are_not_accused(way: str) -> None:
-    """In any order, in parts, cut off as tensor cores do, and of split operands."""
+    """Honest sums are not accused, in any order, in parts, truncated, or of split operands."""
     for seed, terms in enumerate((1, 3, 40, 400)):
         for positive in (True, False):
             w, x = drawn(terms, positive=positive, seed=seed)
@@ -82,7 +85,10 @@ def test_honest_sums_are_not_accused(way: str) -> None:
 
 
 def test_thousands_of_honest_errors_agree_by_chance_alone() -> None:
-    """T of 2,000 draws is spread as sums of random signs are: a variance of 1, and no tail."""
+    """T of honest errors is distributed like sums of random signs.
+
+    Over 2,000 draws its variance is about 1, without a tail.
+    """
     generator = Generator().manual_seed(7)
     every = []
     for number in range(2000):
@@ -92,24 +98,30 @@ def test_thousands_of_honest_errors_agree_by_chance_alone() -> None:
         every += [deviations(f.values, f.adjoint(error)) for f in honest_errors.factors(w, x)]
     values = torch.stack(every)
     assert 0.9 < float(values.square().mean()) < 1.1
-    # 104,000 normal numbers are beyond 6 with a probability of 1e-4.
+    # One of 104,000 normal numbers exceeds 6 with a probability of 1e-4.
     assert 3.5 < float(values.abs().max()) < 6.0
 
 
 def test_share_of_a_rounding_is_no_rounding() -> None:
-    """However surely an error has something of a rounding's, it takes half of it to be one."""
+    """An error with less than half of a rounding's size is not that rounding.
+
+    This holds even if it agrees beyond doubt.
+    """
     w, x = drawn(positive=False)
     cut = honest_errors.nearest(w, 16)
     assert "weight" in found((w, x), (cut, x))
     both = honest_errors.factors(w, x)
-    # A quarter of what rounding adds, and nothing else.
+    # A quarter of the error that rounding adds, and nothing else.
     error = 0.25 * ((cut.double() - w.double()).T @ x.double())[None]
     assert float(deviations(w[:, :, None], both[0].adjoint(error)).max()) > 8.5
     assert not roundings(both, error)
 
 
 def test_share_of_a_coarser_rounding_hides_no_finer_one() -> None:
-    """Who adds a little of what 8 bits would make stands out there more, and is told by 18."""
+    """A small share of an 8-bit rounding does not hide a rounding to 18 bits.
+
+    The coarser rounding agrees more, but has too small a share to count.
+    """
     w, x = drawn(positive=False)
     used = honest_errors.nearest(w, 18).double()
     used += 0.002 * (honest_errors.nearest(w, 8) - w).double()
@@ -122,7 +134,10 @@ def test_share_of_a_coarser_rounding_hides_no_finer_one() -> None:
 
 
 def test_few_operands_or_no_error_accuse_nobody() -> None:
-    """No sum of 72 signs is beyond 8.5 deviations, and where nothing is wrong nothing is said."""
+    """Fewer than 73 operands, and errors of zero, are never accused.
+
+    No sum of 72 signs exceeds 8.5 deviations.
+    """
     w, x = drawn()
     assert not roundings(honest_errors.factors(w, x), torch.zeros(1, CHANNELS, x.shape[1]).double())
     w, x = w[:8, :9], x[:8, :9]
@@ -133,7 +148,7 @@ def test_few_operands_or_no_error_accuse_nobody() -> None:
     ("bits", "precision"), [(20, "tf32"), (11, "tf32"), (10, "bf16"), (8, "bf16")]
 )
 def test_class_has_no_more_bits_than_the_operands(bits: int, precision: str) -> None:
-    """TF32's operands have 11 bits, and bfloat16's 8."""
+    """Operands of at least 11 bits have the class tf32, those of fewer bits bf16."""
     assert (
         class_of([Rounding("input", 20, "zero", 9.0), Rounding("weight", bits, "zero", 9.0)])
         == precision
@@ -141,7 +156,7 @@ def test_class_has_no_more_bits_than_the_operands(bits: int, precision: str) -> 
 
 
 def test_each_operand_is_described_once() -> None:
-    """By what tells most, whatever other calls say."""
+    """Each operand is described once, by its clearest rounding."""
     calls = [Rounding("weight", 19, "zero", 9.0), Rounding("weight", 18, "nearest", 31.0)]
     assert [*describe(calls)] == [
         "its weight is rounded to 18 bits (to nearest): its errors are those that this makes, "

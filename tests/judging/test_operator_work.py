@@ -1,4 +1,4 @@
-"""Whose work it is where the reference is several operators."""
+"""Shares of work in references of several operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUTPUT = torch.ones(BATCH, OUTPUTS)
     ids=["products", "an input scaled"],
 )
 def test_products_that_other_operators_form_are_left_to_torch(elements: int, share: float) -> None:
-    """A linear layer as `mul` and `sum` is as little the submission's work as by its name."""
+    """A linear layer computed by `mul` and `sum` is as much torch's work as `addmm`."""
     during = (Work("operator", "aten::mul", 1, elements), KERNEL)
     judged = judge_operators(REFERENCE, OPERANDS, during, (), OUTPUT, None)
     assert judged.findings == ()
@@ -34,7 +34,7 @@ def test_products_that_other_operators_form_are_left_to_torch(elements: int, sha
 
 
 def test_all_of_it_by_other_operators_is_too_much() -> None:
-    """Where torch ran the rest as well, nothing is left that would be the submission's."""
+    """A submission fails if torch ran every operator of the reference."""
     during = (
         Work("operator", "aten::mul", 1, PRODUCTS),
         Work("operator", "aten::relu", 1, BATCH * OUTPUTS),
@@ -46,7 +46,10 @@ def test_all_of_it_by_other_operators_is_too_much() -> None:
 
 @pytest.mark.parametrize(("share", "is_told"), [(0.2, False), (0.3, True), (0.6, True)])
 def test_share_of_the_only_operator_is_told(share: float, is_told: bool) -> None:
-    """A quarter is more than what prepares or finishes; below, it is the kernel's work."""
+    """A quarter of the work in torch is a finding if the reference is one operator.
+
+    Less counts as preparing or finishing the kernel's work.
+    """
     summed = (Operation("aten::sum", 1, 4096, 0),)
     during = (Work("operator", "aten::sum", 1, round(4096 * share)), KERNEL)
     judged = judge_operators(summed, OPERANDS, during, (), torch.ones(1), None)
@@ -55,7 +58,7 @@ def test_share_of_the_only_operator_is_told(share: float, is_told: bool) -> None
 
 
 def test_layers_as_one_product_are_left_to_torch() -> None:
-    """Two linear layers of one input are a product with twice as many columns."""
+    """One product that computes two linear layers counts as both."""
     heads = (REFERENCE[0], REFERENCE[0])
     during = (Work("operator", "aten::mm", 1, 2 * BATCH * OUTPUTS, 2 * PRODUCTS), KERNEL)
     judged = judge_operators(heads, OPERANDS, during, (), OUTPUT, None)
@@ -64,7 +67,7 @@ def test_layers_as_one_product_are_left_to_torch() -> None:
 
 
 def test_operators_of_other_names_are_not_the_kernels_share() -> None:
-    """A softmax by an exponential, a sum and a quotient is torch's, though nobody calls it so."""
+    """A softmax by `exp`, `sum` and `div` is torch's work."""
     numbers = BATCH * OUTPUTS
     reference = (Operation("aten::_softmax", numbers, numbers, 0), REFERENCE[1])
     names = ("aten::exp", "aten::sum", "aten::div")
@@ -75,7 +78,7 @@ def test_operators_of_other_names_are_not_the_kernels_share() -> None:
 
 
 def test_all_of_it_by_other_names_is_not_its_own() -> None:
-    """A kernel that copies what torch's operators have computed does nothing of the reference."""
+    """A kernel that only copies what torch's operators computed fails."""
     numbers = BATCH * OUTPUTS
     reference = (Operation("aten::_softmax", numbers, numbers, 0), REFERENCE[1])
     names = ("aten::exp", "aten::sum", "aten::div", "aten::clamp_min")
@@ -87,7 +90,7 @@ def test_all_of_it_by_other_names_is_not_its_own() -> None:
 
 
 def test_what_finishes_small_channels_is_no_work() -> None:
-    """A dozen operators of six names, on as many numbers as there are channels."""
+    """A dozen operators on one number per channel are not a finding."""
     norm = (Operation("aten::native_batch_norm", 61485, 61485, 0),)
     counts = {"add": 3, "mul": 3, "pow": 1, "rsqrt": 1, "sub": 2, "div": 2}
     during = [Work("operator", f"aten::{name}", n, n * 4099) for name, n in counts.items()]
@@ -98,7 +101,10 @@ def test_what_finishes_small_channels_is_no_work() -> None:
 @pytest.mark.parametrize(("partial", "is_told"), [(2048, False), (1 << 16, True)])
 @pytest.mark.parametrize("name", ["aten::sum", "aten::mse_loss"])
 def test_partial_results_are_joined(name: str, partial: int, is_told: bool) -> None:
-    """As many as a fixed number of blocks leaves; more are torch's work, whoever wrote them."""
+    """A submission may sum the partial results of a fixed number of blocks in torch.
+
+    The sum of more partial results is torch's work, even if a kernel wrote them.
+    """
     loss = (Operation("aten::mse_loss", 258, 258, 0),)
     during = (Work("operator", name, 1, partial, 0, partial), KERNEL)
     judged = judge_operators(loss, OPERANDS, during, (), torch.ones(1), None)
@@ -108,7 +114,7 @@ def test_partial_results_are_joined(name: str, partial: int, is_told: bool) -> N
 
 
 def test_tables_by_other_names_are_left_to_torch() -> None:
-    """An embedding is a look-up, and so is an index."""
+    """An `index` in place of an `embedding` counts as that operator."""
     reference = (Operation("aten::embedding", 4096, 4096, 0),)
     during = (Work("operator", "aten::index", 1, 4096), KERNEL)
     judged = judge_operators(reference, OPERANDS, during, (), OUTPUT, None)
@@ -116,7 +122,10 @@ def test_tables_by_other_names_are_left_to_torch() -> None:
 
 
 def test_operands_do_not_go_to_the_host() -> None:
-    """Weights may be laid out there; who has the inputs there as well can do the work."""
+    """Weights may be copied to the host; inputs and weights together may not.
+
+    A submission with both on the host can do the work there.
+    """
     for went, is_told in (
         (OPERANDS.weights, False),
         (OPERANDS.weights + OPERANDS.inputs // 2, True),
@@ -127,7 +136,7 @@ def test_operands_do_not_go_to_the_host() -> None:
 
 
 def test_what_a_reference_only_looks_at_is_no_work() -> None:
-    """Slices, other shapes and a number that decides something are not there to be left."""
+    """Views and single numbers of a reference do not count as work left to the submission."""
     more = (
         Operation("aten::slice", BATCH * FEATURES, BATCH * FEATURES, 0, is_view=True),
         Operation("aten::_unsafe_view", BATCH * OUTPUTS, BATCH * OUTPUTS, 0),
@@ -144,7 +153,7 @@ def test_what_a_reference_only_looks_at_is_no_work() -> None:
 
 
 def test_products_that_are_counted_otherwise_are_left_all_the_same() -> None:
-    """An operator of the same kind on as many numbers is that one, whatever it has multiplied."""
+    """An operator of the same kind and size counts as that one, for any count of products."""
     turned = (Operation("aten::convolution", 4096, 4096, PRODUCTS),)
     during = (Work("operator", "aten::convolution", 1, 4096, PRODUCTS // 50), KERNEL)
     judged = judge_operators(turned, OPERANDS, during, (), torch.ones(4096), None)
@@ -152,7 +161,7 @@ def test_products_that_are_counted_otherwise_are_left_all_the_same() -> None:
 
 
 def test_one_layer_left_to_torch_is_not_two() -> None:
-    """A linear layer of more numbers than a convolution has is not taken for both."""
+    """A linear layer larger than a convolution does not count as both."""
     layers = (
         Operation("aten::convolution", 4096, 4096, PRODUCTS),
         Operation("aten::addmm", 10, 100 * 4096, PRODUCTS),
@@ -164,7 +173,10 @@ def test_one_layer_left_to_torch_is_not_two() -> None:
 
 
 def test_operator_of_uncounted_products_is_known_by_its_elements() -> None:
-    """Torch counts none of a matrix times a vector, and the device does."""
+    """An operator without counted products is matched by its elements.
+
+    torch counts no products of a matrix and a vector, but the device does.
+    """
     reference = (Operation("aten::mv", 64, 64 * 48, 0),)
     during = (Work("operator", "aten::mv", 1, 64 * 48, 64 * 48), KERNEL)
     judged = judge_operators(reference, OPERANDS, during, (), torch.ones(64), None)

@@ -1,3 +1,5 @@
+"""The oracle's values and error bounds."""
+
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,7 +36,7 @@ def cases(problem: Problem) -> tuple[Case, ...]:
 
 
 def compute(case: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Compute in the operands' own dtype."""
+    """Return the convolution computed in the operands' own dtype."""
     c = Convolution.of(case)
     return conv_transpose1d(
         x, weight, bias, c.stride, c.padding, c.output_padding, c.groups, c.dilation
@@ -42,6 +44,7 @@ def compute(case: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
 
 
 def operands(values: Values) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return input, weight and bias."""
     weights = values.weights
     return (
         values.inputs[0],
@@ -51,7 +54,7 @@ def operands(values: Values) -> tuple[Tensor, Tensor, Tensor | None]:
 
 
 def to_tf32(x: Tensor) -> Tensor:
-    """Drop the 13 bits that TF32 does not have, as a tensor core does."""
+    """Clear the 13 bits that TF32 lacks, as a tensor core does."""
     return (x.view(torch.int32) & -(2**13)).view(torch.float32)
 
 
@@ -68,18 +71,20 @@ def unchanged(x: Tensor) -> Tensor:
 
 
 def rounded(case: Case, values: Values, to: Callable[[Tensor], Tensor]) -> Tensor:
-    """Round the operands, then compute in float32."""
+    """Return the float32 output of rounded operands."""
     x, weight, bias = operands(values)
     return compute(case, to(x), to(weight), bias)
 
 
 def everything(problem: Problem, cases: tuple[Case, ...]) -> Iterator[tuple[Case, Run, Values]]:
+    """Yield each case with each run and its values."""
     for case in cases:
         for run in runs_for(problem):
             yield case, run, values_for(problem, case, run)
 
 
 def fraction(actual: Tensor, oracle: Expected, precision: PrecisionClass) -> float:
+    """Return the largest error as a fraction of its bound."""
     return float(((actual.double() - oracle.value).abs() / oracle.bound(precision)).max())
 
 
@@ -93,7 +98,7 @@ def test_bound_holds_for_its_own_class(
     to: Callable[[Tensor], Tensor],
     precision: PrecisionClass,
 ) -> None:
-    """A computation in a class's precision stays within its bound, in every case and run."""
+    """A computation in a class's precision is within its bound, in every case and run."""
     for case, run, values in everything(problem, cases):
         if run.is_beyond_half and precision == FP16:
             continue
@@ -111,7 +116,7 @@ def test_bound_fails_for_a_worse_class(
     to: Callable[[Tensor], Tensor],
     tighter: PrecisionClass,
 ) -> None:
-    """Over the grid, less precise operands leave a tighter class's bound."""
+    """Operands of less precision exceed a tighter class's bound in some case."""
     worst = max(
         fraction(
             rounded(case, values, to),
@@ -124,7 +129,7 @@ def test_bound_fails_for_a_worse_class(
 
 
 def test_float16_sums_are_in_no_class(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Adding up in float16 is worse than rounding operands to it, and long sums show it."""
+    """Long sums accumulated in float16 exceed the fp16 bound."""
     x, weight, _ = operands(values_for(problem, cases[0], runs_for(problem)[0]))
     products = (x[0, :, 5].half() * weight[:, 0, 0].half()).abs().repeat(64)
     total = torch.zeros((), dtype=torch.float16)
@@ -138,7 +143,10 @@ def test_float16_sums_are_in_no_class(problem: Problem, cases: tuple[Case, ...])
 def test_exact_run_distinguishes_float32_from_rounded_operands(
     problem: Problem, cases: tuple[Case, ...]
 ) -> None:
-    """On exact integers float32 is bit-equal to the oracle; TF32, float16 and bfloat16 are not."""
+    """On exact integers, float32 equals the oracle bit for bit.
+
+    TF32, float16 and bfloat16 differ in most elements.
+    """
     run = Run("exact", "exact", "B")
     for case in cases:
         values = values_for(problem, case, run)
@@ -153,7 +161,7 @@ def test_exact_run_distinguishes_float32_from_rounded_operands(
 
 
 def test_split_operands_pass_as_float32(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Three products of TF32 parts (3xTF32) are as good as float32, in every case and run."""
+    """3xTF32, three products of TF32 parts, is within the fp32 bound in every case and run."""
     for case, run, values in everything(problem, cases):
         x, weight, bias = operands(values)
         high_x, high_w = to_tf32_nearest(x), to_tf32_nearest(weight)
@@ -170,7 +178,7 @@ def to_tf32_nearest(x: Tensor) -> Tensor:
 
 
 def test_terms_are_counted(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Terms are the products of an output's sum and its bias: counted here by a loop."""
+    """The number of terms is that of an output's products plus its bias."""
     for case in cases[1:12]:
         c = Convolution.of(case)
         values = values_for(problem, case, runs_for(problem)[0])
@@ -188,7 +196,7 @@ def test_terms_are_counted(problem: Problem, cases: tuple[Case, ...]) -> None:
 
 
 def test_magnitude_is_the_sum_of_absolute_terms(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """|w| on |x| plus |bias|, and the value itself never exceeds it."""
+    """The magnitude is |w| convolved with |x| plus |bias|, and bounds the value."""
     for case in cases:
         values = values_for(problem, case, Run("normal", "normal", "A"))
         oracle = expected(problem, case, values.weights, values.inputs)
@@ -201,7 +209,7 @@ def test_magnitude_is_the_sum_of_absolute_terms(problem: Problem, cases: tuple[C
 
 
 def test_an_output_without_terms_must_be_zero(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Where the stride leaves a gap, the fp32 bound allows what underflows and nothing else."""
+    """The fp32 bound allows underflow alone in a gap that the stride leaves."""
     case = next(c for c in cases if Convolution.of(c).kernel_size < Convolution.of(c).stride)
     values = values_for(problem, case, runs_for(problem)[0])
     oracle = expected(problem, case, values.weights, values.inputs)
@@ -213,13 +221,13 @@ def test_an_output_without_terms_must_be_zero(problem: Problem, cases: tuple[Cas
 
 
 def test_gamma_is_highams() -> None:
-    """It is n u / (1 - n u), and nothing is promised from n u = 1 on."""
+    """Higham's gamma is n u / (1 - n u), and infinite from n u = 1 on."""
     assert float(gamma(torch.tensor(3.0, dtype=torch.float64), 0.125)) == 0.375 / 0.625
     assert float(gamma(torch.tensor(8.0), 0.125)) == float("inf")
 
 
 def test_slices_of_the_batch_agree(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """A large batch can be judged in slices: the numbers are those of the whole."""
+    """Values and bounds of a slice of the batch are those of the whole."""
     case = cases[0]
     values = values_for(problem, case, runs_for(problem)[0])
     whole = expected(problem, case, values.weights, values.inputs)
@@ -232,7 +240,7 @@ def test_slices_of_the_batch_agree(problem: Problem, cases: tuple[Case, ...]) ->
 
 
 def test_random_state_is_left_alone(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Building Model draws weights that nobody uses; a caller's seed must not notice."""
+    """Computing the oracle does not change torch's random state."""
     values = values_for(problem, cases[1], runs_for(problem)[0])
     torch.manual_seed(3)
     first = torch.rand(2)
@@ -259,6 +267,7 @@ def get_init_inputs():
 
 
 def other(tmp_path: Path, result: str) -> tuple[Problem, Case, Values]:
+    """Return a reference with the given forward, its case, and the values of a run."""
     path = tmp_path / "other.py"
     path.write_text(OTHER.format(result=result))
     problem = load(path)
@@ -267,7 +276,7 @@ def other(tmp_path: Path, result: str) -> tuple[Problem, Case, Values]:
 
 
 def test_estimate_separates_precisions(tmp_path: Path) -> None:
-    """Of another reference, float32 passes as fp32, TF32 and bfloat16 only as what they are."""
+    """The classes of float32, TF32 and bfloat16 results differ for any other reference, too."""
     problem, case, values = other(tmp_path, "torch.softmax(self.layer(x), 1)")
     oracle = expected(problem, case, values.weights, values.inputs)
     x, (weight, bias) = values.inputs[0], values.weights.values()
@@ -283,7 +292,7 @@ def test_estimate_separates_precisions(tmp_path: Path) -> None:
 
 
 def test_integer_output_keeps_its_dtype(tmp_path: Path) -> None:
-    """An index is expected as an index, not as float32."""
+    """An integer output is expected with its own dtype."""
     problem, case, values = other(tmp_path, "self.layer(x).argmax(1)")
     assert expected(problem, case, values.weights, values.inputs).dtype == torch.int64
 
@@ -292,6 +301,6 @@ def test_integer_output_keeps_its_dtype(tmp_path: Path) -> None:
     ("forward", "given"), [("{'x': x}", "dict"), ("(x, (x, x))", "tuple"), ("()", "nothing")]
 )
 def test_only_tensors_are_supported(forward: str, given: str, tmp_path: Path) -> None:
-    """A reference that gives anything else, or tuples within a tuple, is refused with its path."""
+    """A reference whose forward returns anything but tensors is refused with its path."""
     with pytest.raises(ValueError, match=rf"other\.py: forward gives {given}; have it return"):
         other(tmp_path, forward)

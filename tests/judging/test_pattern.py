@@ -1,3 +1,5 @@
+"""The property that failing cases share, and the smallest of them."""
+
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +24,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def convolution(name: str, shape: tuple[int, ...], **arguments: int) -> Case:
-    """A case of one, however small."""
+    """Return a case of a convolution of any size."""
     return Case(
         id=name,
         label="grid",
@@ -36,6 +38,7 @@ def convolution(name: str, shape: tuple[int, ...], **arguments: int) -> Case:
 
 
 def ids(cases: tuple[Case, ...], fails: object) -> list[str]:
+    """Return the ids of the cases that fail."""
     assert callable(fails)
     return [case.id for case in cases if fails(Convolution.of(case))]
 
@@ -61,13 +64,13 @@ def ids(cases: tuple[Case, ...], fails: object) -> list[str]:
     ],
 )
 def test_finds_what_separates(cases: tuple[Case, ...], fails: object, sentence: str) -> None:
-    """One property, or two together, that the failing cases have and no other case has."""
+    """The sentence names one or two properties of all failing cases and no others."""
     failed = ids(cases, fails)
     assert what_failing_cases_share(cases, failed) == sentence.format(n=len(failed))
 
 
 def test_says_the_nearest_when_nothing_separates(cases: tuple[Case, ...]) -> None:
-    """An exception on either side does not hide the property behind the failures."""
+    """A property is named in spite of one exception on either side."""
     failed = ids(cases, lambda c: c.stride > 1)
     passed_by_luck, failed_besides = failed[4], ids(cases, lambda c: c.stride == 1)[3]
     odd = [case for case in failed if case != passed_by_luck] + [failed_besides]
@@ -78,26 +81,26 @@ def test_says_the_nearest_when_nothing_separates(cases: tuple[Case, ...]) -> Non
 
 
 def test_says_when_all_fail(cases: tuple[Case, ...]) -> None:
-    """No property is needed when every case fails."""
+    """The sentence names no property if every case fails."""
     sentence = what_failing_cases_share(cases, [case.id for case in cases])
     assert sentence == f"all {len(cases)} cases fail"
 
 
 def test_says_nothing_of_none_or_one(cases: tuple[Case, ...]) -> None:
-    """No failure has no pattern, and a single one fits too many to mean anything."""
+    """No failure and a single failure have no pattern."""
     assert what_failing_cases_share(cases, []) == ""
     assert what_failing_cases_share(cases, [cases[5].id]) == ""
     assert what_failing_cases_share(cases[:1], [cases[0].id]) == ""
 
 
 def test_says_nothing_of_what_has_no_pattern(cases: tuple[Case, ...]) -> None:
-    """Failures that are scattered over the grid are not forced into a sentence."""
+    """Failures scattered over the grid have no pattern."""
     scattered = [case.id for case in sorted(cases, key=lambda case: case.seed)[::4]]
     assert what_failing_cases_share(cases, scattered) == ""
 
 
 def test_ignores_ids_that_are_no_case(cases: tuple[Case, ...]) -> None:
-    """A declined case is not among the cases, and does not count as a failure."""
+    """Ids that are no case, such as declined ones, do not count as failures."""
     failed = ids(cases, lambda c: c.stride > 1)
     some = tuple(case for case in cases if case.id != failed[0])
     sentence = what_failing_cases_share(some, failed)
@@ -105,14 +108,14 @@ def test_ignores_ids_that_are_no_case(cases: tuple[Case, ...]) -> None:
 
 
 def test_smallest_needs_the_least_work(cases: tuple[Case, ...]) -> None:
-    """The case that is handed to the author is the one with the fewest multiply-adds."""
+    """The smallest case is the one with the fewest multiply-adds."""
     least = min(Convolution.of(case).work for case in cases)
     assert Convolution.of(smallest(cases)).work == least
     assert smallest(cases) == smallest(cases[::-1])
 
 
 def test_smallest_prefers_neutral_parameters() -> None:
-    """Of two with as much work, the one with fewer parameters in play is easier to follow."""
+    """The case with more neutral parameters is smaller if the work is equal."""
     base = {"in_channels": 1, "out_channels": 1, "kernel_size": 1}
     plain = convolution("z", (1, 1, 3), **base)
     cropped = convolution("a", (1, 1, 5), **base, padding=1)
@@ -121,7 +124,7 @@ def test_smallest_prefers_neutral_parameters() -> None:
 
 
 def test_smallest_of_other_references_has_the_fewest_elements() -> None:
-    """Without convolution sizes, the inputs' size decides."""
+    """The smallest inputs decide for any other reference."""
     small = replace(convolution("b", (2, 3)), family="any_reference")
     large = replace(convolution("a", (2, 4)), family="any_reference")
     assert smallest([large, small]) is small
@@ -129,13 +132,13 @@ def test_smallest_of_other_references_has_the_fewest_elements() -> None:
 
 
 def test_smallest_of_nothing_is_an_error() -> None:
-    """The caller has no failing case: that is its mistake, and is said."""
+    """The smallest of no cases raises ValueError."""
     with pytest.raises(ValueError, match="no cases"):
         smallest([])
 
 
 def test_sizes_are_spelled_as_words() -> None:
-    """Sizes are told in words; parameters that can be neutral, by the name that sets them."""
+    """Sizes are spelled as words, and parameters by their names."""
     sizes = {"in_channels": 1, "out_channels": 1, "kernel_size": 1}
     cases = [convolution(f"l{n}", (1, 1, n), **sizes) for n in (1, 2, 3, 4)]
     assert Convolution.of(cases[0]) == Convolution(1, 1, 1, 1, 1)
@@ -153,7 +156,7 @@ def test_sizes_are_spelled_as_words() -> None:
 
 
 def test_what_most_others_do_too_is_no_pattern(cases: tuple[Case, ...]) -> None:
-    """That short outputs fail tells nothing where nearly all the long ones fail as well."""
+    """A property is no pattern if nearly all other cases fail as well."""
     by_length = sorted(cases, key=lambda case: (Convolution.of(case).output_length, case.id))
     passing = {case.id for case in by_length[-20::7]}
     failed = [case.id for case in cases if case.id not in passing]
@@ -161,6 +164,6 @@ def test_what_most_others_do_too_is_no_pattern(cases: tuple[Case, ...]) -> None:
 
 
 def test_one_case_that_is_right_makes_no_pattern(cases: tuple[Case, ...]) -> None:
-    """Whatever that case has and no other has would be said of all of them."""
+    """A single passing case gives no pattern, since any of its properties would do."""
     all_but_one = [case.id for case in cases][1:]
     assert what_failing_cases_share(cases, all_but_one) == ""

@@ -1,4 +1,4 @@
-"""Pictures of wrong outputs: what each cell says, and how much is kept of a large output."""
+"""Pictures of wrong outputs: the code of each cell, and the limit of their size."""
 
 from __future__ import annotations
 
@@ -45,23 +45,26 @@ class Drawn:
         mistake: Tensor | None = None,
         **more: Any,
     ) -> Picture:
-        """The picture of an output in place of the right one."""
+        """Return the picture of an output in place of the right one."""
         wrong = self.wrong(actual, unwritten, **more)
         mistaken = None if mistake is None else MistakenOutput("padding ignored", mistake)
         return picture(self.problem, self.case, wrong, mistaken)
 
     def wrong(self, actual: Tensor, unwritten: Tensor | None = None, **more: Any) -> WrongOutput:
-        """An output in place of the right one."""
+        """Return an output in place of the right one."""
         return WrongOutput(self.run, self.values, actual, unwritten, has_gaps=False, **more)
 
 
 def test_each_cell_says_which_class_allows_its_element() -> None:
-    """Right, right in lower precision, wrong by how much, infinite, NaN, and never written."""
+    """A cell's code says the class that allows the element, or what is wrong.
+
+    It distinguishes how wrong a number is, infinity, NaN, and elements never written.
+    """
     drawn = Drawn(10)
     actual, unwritten = drawn.output.clone(), torch.zeros(drawn.output.shape, dtype=torch.bool)
     bounds = [drawn.right.bound(each)[0, 0] for each in CLASSES]
     for at in range(4):
-        # Just within what a class allows, and beyond what tighter ones do.
+        # Just within the class's bound, and beyond those of tighter classes.
         actual[0, 0, at] += 0.9 * bounds[at][at].float()
     actual[0, 0, 4] += 5 * bounds[3][4].float()
     actual[0, 0, 5] += 1e9
@@ -69,17 +72,17 @@ def test_each_cell_says_which_class_allows_its_element() -> None:
     unwritten[0, 0, 8] = unwritten[0, 0, 9] = True
     found = drawn.of(actual, unwritten).overview
     shown = found.errors[0][0]
-    # What fp16 allows, tf32 may allow too: the first class in their order that does.
+    # The code is that of the first class that allows the error; tf32 may allow what fp16 does.
     assert shown[:2] + shown[3] == ".tb"
     assert shown[2] == ("t" if bounds[2][2] <= bounds[1][2] else "h")
-    # What was not written and is right all the same is no wrong element.
+    # An element that was not written but is right is not wrong.
     assert shown[4:10] == "29inu."
     assert found.actual[0][0][6:10] == "inuu"
     assert found.errors[1] == ("." * 12,) * 3
 
 
 def test_exact_numbers_allow_no_error_to_fp32() -> None:
-    """Where float32 sums exactly, an element within the bound is of a lower class all the same."""
+    """An element within the fp32 bound has a looser class in an exact run."""
     drawn = Drawn(6, EXACT)
     actual = drawn.output.clone()
     actual[0, 0, 2] = torch.nextafter(actual[0, 0, 2], torch.tensor(1e9))
@@ -87,7 +90,7 @@ def test_exact_numbers_allow_no_error_to_fp32() -> None:
 
 
 def test_values_show_where_numbers_went() -> None:
-    """An output that is shifted by one has the expected map's levels, one to the right."""
+    """The map of a shifted output is the expected map, shifted."""
     drawn = Drawn(20)
     found = drawn.of(drawn.output.roll(1, -1)).overview
     for right, wrong in zip(found.expected[0], found.actual[0], strict=True):
@@ -98,7 +101,7 @@ def test_values_show_where_numbers_went() -> None:
 
 @pytest.mark.parametrize(("length", "batch"), [(20, 2), (20, 300), (70_000, 2), (3_000, 40)])
 def test_size_is_bounded(length: int, batch: int) -> None:
-    """However large an output is, its picture stays below 24 kB and says where it begins."""
+    """The picture of an output of any size stays below 24 kB and starts at page 0."""
     drawn = Drawn(length, batch=batch)
     found = drawn.of(-drawn.output - 1, mistake=drawn.output.double())
     assert len(codec.encode(found)) < 24_000
@@ -107,7 +110,7 @@ def test_size_is_bounded(length: int, batch: int) -> None:
 
 
 def test_large_output_has_its_first_wrong_elements_in_detail() -> None:
-    """One wrong element is seen in the reduced map, and at its place in the other one."""
+    """One wrong element shows in the reduced map and at its place in the detailed one."""
     drawn = Drawn(5_000, batch=9)
     actual = drawn.output.clone()
     actual[7, 1, 3_001] += 100
@@ -127,7 +130,7 @@ def test_large_output_has_its_first_wrong_elements_in_detail() -> None:
 
 
 def test_what_the_mistake_gives_stands_beside() -> None:
-    """The second map is of the mistake's own output, and so are the numbers."""
+    """The mistake's map and numbers are those of its own output."""
     drawn = Drawn(8)
     mistake = drawn.output.double().clone()
     mistake[0, 2, 4] = 77.0
@@ -145,14 +148,14 @@ def test_what_the_mistake_gives_stands_beside() -> None:
 
 
 def test_what_is_written_beside_an_output_is_beside_it() -> None:
-    """Rows go on as memory does, before the first page and behind the last one; each as it is."""
+    """Stores before and after an output are drawn where they lie in memory."""
     drawn = Drawn(8)
     size = drawn.output.numel()
     beside = ((size, size), (size + 12, size + 13), (-3, -2), (size + 999, size + 999))
     found = drawn.of(drawn.output, beside=beside).overview
     assert found.first == (-1, 0)
     right = ["." * 10] * 3
-    # What is four rows away, or more, is not drawn.
+    # Stores four rows away or more are not drawn.
     assert found.errors == (
         (" " * 7 + "oo ", *right, *[" " * 10] * 4),
         (" " * 10, *right, "o" + " " * 9, "  oo" + " " * 6, " " * 10, " " * 10),
@@ -165,7 +168,10 @@ def test_what_is_written_beside_an_output_is_beside_it() -> None:
 
 
 def test_output_of_another_shape_lies_over_the_right_one() -> None:
-    """What it lacks was never written, what is beyond is out of bounds, the rest is compared."""
+    """An output of another shape is compared where it overlaps the right one.
+
+    Missing elements count as never written, and additional ones as out of bounds.
+    """
     drawn = Drawn(8)
     actual = torch.zeros(2, 4, 9)
     actual[:, :3] = drawn.output[..., :9]
@@ -182,7 +188,10 @@ def test_output_of_another_shape_lies_over_the_right_one() -> None:
 
 
 def test_output_that_never_came_is_never_written() -> None:
-    """And what a read out of bounds would have given is out of bounds, all of it."""
+    """A missing output counts as never written.
+
+    A mistake that reads out of bounds is drawn as out of bounds.
+    """
     drawn = Drawn(8)
     mistake = MistakenOutput("bias read where there is none", is_from_outside=True)
     found = picture(drawn.problem, drawn.case, drawn.wrong(torch.empty(0)), mistake)
@@ -192,7 +201,7 @@ def test_output_that_never_came_is_never_written() -> None:
 
 
 def test_what_is_no_number_for_loads_out_of_bounds_is_out_of_bounds() -> None:
-    """It is NaN else; a number that is wrong stays one."""
+    """NaN counts as out of bounds if loads were out of bounds; a wrong number does not."""
     drawn = Drawn(8)
     actual = drawn.output.clone()
     actual[0, 0, 3], actual[0, 0, 4] = math.nan, 1e9
@@ -202,7 +211,7 @@ def test_what_is_no_number_for_loads_out_of_bounds_is_out_of_bounds() -> None:
 
 
 def test_any_rank_is_seen_as_pages() -> None:
-    """A vector is a row, and a number is a cell."""
+    """Tensors of any rank are drawn as pages of rows and columns."""
     assert _as_pages(torch.zeros(5)).shape == (1, 1, 5)
     assert _as_pages(torch.zeros(())).shape == (1, 1, 1)
     assert _as_pages(torch.zeros(4, 5)).shape == (1, 4, 5)

@@ -1,4 +1,4 @@
-"""What is seen of wrong outputs where no mistake is known."""
+"""Properties of wrong outputs that no known mistake explains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = (
 
 
 def spoiled(where: Callable[[Tensor], Tensor]) -> list[Tensor]:
-    """Masks of three outputs, all that `where` gives of their indices being wrong."""
+    """Return masks of three outputs in which the elements that `where` selects are wrong."""
     masks = []
     for sizes in SIZES:
         mask = torch.zeros(sizes.batch, sizes.out_channels, sizes.output_length, dtype=torch.bool)
@@ -50,7 +50,10 @@ def spoiled(where: Callable[[Tensor], Tensor]) -> list[Tensor]:
 def test_part_that_is_wrong_in_every_output_is_told(
     where: Callable[[Tensor], Tensor], words: str
 ) -> None:
-    """Positions, channels, rows and the flat output, from both ends, by tiles and by steps."""
+    """A part that is wrong in every output is described.
+
+    It may be positions, channels, rows or flat elements, from either end, by tiles or by steps.
+    """
     assert where_wrong(spoiled(where)) == words
 
 
@@ -63,7 +66,7 @@ def test_part_that_is_wrong_in_every_output_is_told(
     ],
 )
 def test_part_of_a_dimension_is_told(shapes: tuple[tuple[int, ...], ...], words: str) -> None:
-    """Of dimensions without a meaning that is known, be it one or several."""
+    """Dimensions without a known meaning are described by their numbers."""
     masks = [torch.zeros(shape, dtype=torch.bool) for shape in shapes]
     for mask in masks:
         mask[32:] = True
@@ -71,7 +74,7 @@ def test_part_of_a_dimension_is_told(shapes: tuple[tuple[int, ...], ...], words:
 
 
 def test_nothing_is_told_of_outputs_that_are_wrong_anywhere() -> None:
-    """What lies everywhere, or somewhere else in each, has no words."""
+    """Errors everywhere, or in different places of each output, are not described."""
     assert where_wrong(spoiled(lambda y: y)) == ""
     generator = torch.Generator().manual_seed(1)
     scattered = [torch.rand(mask.shape, generator=generator) < 0.1 for mask in spoiled(lambda y: y)]
@@ -79,7 +82,7 @@ def test_nothing_is_told_of_outputs_that_are_wrong_anywhere() -> None:
 
 
 def runs(change: Callable[[Tensor], Tensor]) -> list[WrongRun]:
-    """Outputs of three convolutions, changed."""
+    """Return runs of three convolutions with changed outputs."""
     found = []
     for number, sizes in enumerate(SIZES):
         generator = torch.Generator().manual_seed(number)
@@ -94,7 +97,7 @@ def runs(change: Callable[[Tensor], Tensor]) -> list[WrongRun]:
 
 @pytest.mark.parametrize("factor", [2.0, -1.0, 0.125])
 def test_one_factor_is_told(factor: float) -> None:
-    """Outputs that are a multiple of the right ones, all of the same."""
+    """Outputs that are a common multiple of the right ones are diagnosed as scaled."""
     found = diagnose(runs(lambda y: factor * y), MISTAKES)
     assert found is not None
     assert found.name == "output scaled"
@@ -102,7 +105,7 @@ def test_one_factor_is_told(factor: float) -> None:
 
 
 def test_number_that_is_added_to_each_channel_is_told() -> None:
-    """As of a bias that nobody asked for; of single positions it would be anything."""
+    """A number added to each channel, as an unwanted bias would be, is diagnosed."""
 
     def change(y: Tensor) -> Tensor:
         return y + torch.linspace(-1, 1, y.shape[1], dtype=torch.float64).unsqueeze(1)
@@ -113,7 +116,7 @@ def test_number_that_is_added_to_each_channel_is_told() -> None:
 
 
 def test_edges_are_told_where_a_tap_lies_outside() -> None:
-    """What a kernel reads left and right of its input is wrong in the outputs that reach there."""
+    """Errors only where a tap lies outside the input are diagnosed as that part."""
     edge = "where a tap lies outside of the input"
     found = runs(lambda y: y)
     for run in found:
@@ -125,7 +128,10 @@ def test_edges_are_told_where_a_tap_lies_outside() -> None:
 
 
 def test_part_is_told_where_no_mistake_fits() -> None:
-    """A tile of channels whose numbers nothing explains; of two outputs it would be chance."""
+    """The wrong part of three outputs is diagnosed if no mistake fits.
+
+    Two outputs could share it by chance.
+    """
 
     def change(y: Tensor) -> Tensor:
         y[:, 64:] = y[:, 64:] * 1.5 + 0.3

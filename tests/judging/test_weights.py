@@ -1,4 +1,4 @@
-"""Which parameter stands for which weight, and how it lies."""
+"""The parameter that stands for each weight, and its layout."""
 
 from __future__ import annotations
 
@@ -17,43 +17,46 @@ SQUARE = torch.arange(0.5, 9.5).reshape(3, 3)
 
 
 def other(*shape: int) -> Tensor:
-    """A parameter that is initialised otherwise than any weight here."""
+    """Return a parameter with initial values that no weight here has."""
     return torch.arange(-0.75, -0.75 + torch.Size(shape).numel()).reshape(shape)
 
 
 def names(reference: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, str]:
-    """By the reference's, the submission's."""
+    """Return the submission's names by the reference's."""
     return {name: place.name for name, place in match_weights(reference, theirs).items()}
 
 
 def test_same_names_are_paired() -> None:
-    """A submission that names its parameters as the reference does gets them by name."""
+    """Parameters with the reference's names get the weights of those names."""
     theirs = {"conv.bias": other(6), "conv.weight": other(4, 6, 3), "other": other(6)}
     assert names(REFERENCE, theirs) == {"conv.weight": "conv.weight", "conv.bias": "conv.bias"}
 
 
 def test_names_of_all_weights_outweigh_values() -> None:
-    """Who calls all of them as the reference, and draws them in another order, means the names."""
+    """Names decide, and not values, if all of them are the reference's.
+
+    A submission may draw its parameters in another order.
+    """
     reference = {"one": SQUARE, "two": SQUARE + 1}
     assert names(reference, {"two": SQUARE, "one": SQUARE + 1}) == {"one": "one", "two": "two"}
 
 
 def test_shape_decides_where_names_differ() -> None:
-    """A submission may call its parameters as it likes."""
+    """Parameters with other names are matched by shape."""
     theirs = {"offset": other(6), "kernel": other(4, 6, 3)}
     assert names(REFERENCE, theirs) == {"conv.weight": "kernel", "conv.bias": "offset"}
 
 
 def test_last_part_of_the_name_decides_between_equal_shapes() -> None:
-    """Two parameters of the right shape are told apart by what they are called."""
+    """The last part of the name decides among parameters of equal shape."""
     theirs = {"scale": other(6), "layer.bias": other(6), "w": other(4, 6, 3)}
     assert names(REFERENCE, theirs)["conv.bias"] == "layer.bias"
 
 
 def test_values_decide_between_equal_shapes() -> None:
-    """Of parameters with other names, one that is initialised as the weight stands for it.
+    """Equal initial values decide among parameters of equal shape.
 
-    Also where the other one's name would fit, and where the order is another one.
+    They outweigh a similar name and the order of parameters.
     """
     reference = {"bias": BIAS, "linear.bias": BIAS + 1}
     theirs = {"linear_bias": BIAS + 1, "added": BIAS}
@@ -63,7 +66,7 @@ def test_values_decide_between_equal_shapes() -> None:
 
 
 def test_a_number_that_is_everywhere_tells_nothing() -> None:
-    """Ones are what norms begin with: a name tells more."""
+    """A weight of ones is matched by name, since norms all start with ones."""
     ones = torch.ones(6)
     reference = {"first.weight": ones, "second.weight": ones, "linear.bias": BIAS}
     theirs = {"second.weight": ones, "first.weight": ones, "b": BIAS}
@@ -71,7 +74,7 @@ def test_a_number_that_is_everywhere_tells_nothing() -> None:
 
 
 def test_masks_and_counts_are_weights_too() -> None:
-    """Buffers of truth values and integers, which a reference keeps beside its weights."""
+    """Buffers of booleans and integers are matched like weights."""
     reference = {"mask": torch.ones(3, 3).tril() == 0, "steps": torch.tensor(0), "b": BIAS}
     theirs = {"hidden": reference["mask"].clone(), "count": torch.tensor(0), "bias": BIAS}
     assert names(reference, theirs) == {"mask": "hidden", "steps": "count", "b": "bias"}
@@ -79,7 +82,7 @@ def test_masks_and_counts_are_weights_too() -> None:
 
 @pytest.mark.parametrize("name", ["weight", "turned"])
 def test_turned_values_are_laid_as_they_lie(name: str) -> None:
-    """A matrix that is kept transposed gets the weights transposed, a square one as well."""
+    """A parameter kept transposed gets transposed weights, also if it is square."""
     (place,) = match_weights({"weight": SQUARE}, {name: SQUARE.T}).values()
     assert torch.equal(place.laid(SQUARE + 1), SQUARE.T + 1)
     place = match_weights(REFERENCE, {"w": WEIGHT.permute(2, 0, 1), "b": BIAS})["conv.weight"]
@@ -96,13 +99,19 @@ def test_turned_values_are_laid_as_they_lie(name: str) -> None:
     ids=["matrix", "turned", "vector"],
 )
 def test_kernel_may_be_kept_as_a_matrix(lay: Callable[[Tensor], Tensor]) -> None:
-    """As many convolutions by matrix products have it; the weights are laid as that lies."""
+    """A weight kept as a matrix or vector gets the weights in that layout.
+
+    Convolutions by matrix products keep it so.
+    """
     place = match_weights(REFERENCE, {"matrix": lay(WEIGHT), "b": BIAS})["conv.weight"]
     assert torch.equal(place.laid(WEIGHT + 1), lay(WEIGHT + 1))
 
 
 def test_dimensions_of_one_may_be_left_out() -> None:
-    """A bias for each channel may be a vector, by name, by values or by its shape alone."""
+    """A weight of shape (6, 1, 1) may be kept as a vector.
+
+    It is matched by name, by values or by shape alone.
+    """
     weight = BIAS.reshape(6, 1, 1)
     for theirs in ({"bias": other(6)}, {"b": BIAS}, {"b": other(6)}):
         (place,) = match_weights({"bias": weight}, theirs).values()
@@ -110,13 +119,13 @@ def test_dimensions_of_one_may_be_left_out() -> None:
 
 
 def test_weights_have_the_type_of_the_parameter() -> None:
-    """Who keeps them in float16 has them in float16, as after `copy_`."""
+    """Weights are converted to the parameter's dtype, as `copy_` does."""
     (place,) = match_weights({"bias": BIAS}, {"b": BIAS.half()}).values()
     assert place.laid(BIAS).dtype == torch.float16
 
 
 def test_missing_parameter_is_named() -> None:
-    """The message says what is missing, of which shape, and what there is."""
+    """The error names the missing weight, its shape, and the existing parameters."""
     with pytest.raises(WeightsMismatchError) as raised:
         match_weights(REFERENCE, {"weight": other(6, 4, 3), "bias": other(6)})
     assert str(raised.value) == (
@@ -126,14 +135,17 @@ def test_missing_parameter_is_named() -> None:
 
 
 def test_other_sizes_are_in_no_other_order() -> None:
-    """Only where the sizes are the same ones is their order the mistake."""
+    """The error mentions another order only if the sizes are the same."""
     with pytest.raises(WeightsMismatchError) as raised:
         match_weights(REFERENCE, {"weight": other(6, 4, 5), "bias": other(6)})
     assert "order" not in str(raised.value)
 
 
 def test_dimensions_of_one_in_another_place_are_a_mistake() -> None:
-    """The same values in the same memory, and still another weight."""
+    """A dimension of 1 in another place makes it another weight.
+
+    The values in memory are the same.
+    """
     weight = torch.arange(0.5, 24.5).reshape(3, 8, 1)
     with pytest.raises(WeightsMismatchError, match="sizes in another order"):
         match_weights({"weight": weight}, {"weight": weight.reshape(3, 1, 8)})

@@ -135,7 +135,7 @@ def test_every_size_has_every_value(problem: Problem, cases: tuple[Case, ...]) -
 
 
 def test_every_size_has_its_own_value_somewhere() -> None:
-    """Although the own configuration is cut down, each size has its own value in some case."""
+    """Each size has its own value in some case, although the own configuration is cut down."""
     problem = load(Path(__file__).parents[1] / "references" / "irregular_matmul.py")
     cases = cases_for(problem, ANY)
     own = next(case for case in cases if case.label == "reduced")
@@ -307,7 +307,7 @@ def test_what_a_model_keeps_is_as_large_as_what_it_calculates(tmp_path: Path) ->
 
 
 def test_image_that_is_halved_often_is_not_too_small_for_any_case(tmp_path: Path) -> None:
-    """If small image sizes fail, other sizes are varied beside an image that works."""
+    """Other sizes are varied beside an image that works if small images fail."""
     sizes, batches = values_in_cases(tmp_path / "deep.py", DEEP, "height", "batch_size")
     assert {31, 33, 63, 65, 127, 129, 255, 257} <= sizes
     assert {1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257} <= batches
@@ -338,7 +338,7 @@ def get_init_inputs():
 
 
 def test_sizes_are_varied_where_no_small_ones_work(tmp_path: Path) -> None:
-    """If a window requires a large image, each size takes all values that fit.
+    """Each size takes all values that fit if a window requires a large image.
 
     The other sizes are then as small as the window allows.
     """
@@ -486,7 +486,7 @@ def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Cas
 
 
 def test_more_company_in_the_full_grid(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """In the full grid, every value occurs twice, with different other values."""
+    """Every value occurs twice in the full grid, with different other values."""
     assert len(cases_for(problem, ANY, "full")) > 1.5 * len(cases)
 
 

@@ -254,7 +254,7 @@ def test_order_does_not_depend_on_the_arguments(tmp_path: Path) -> None:
 
 
 def test_nothing_given_gives_nothing() -> None:
-    """Without paths, discovery finds nothing and raises no error."""
+    """Discovery of no paths finds nothing and raises no error."""
     assert discover([]) == Discovery((), ())
 
 

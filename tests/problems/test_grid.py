@@ -42,7 +42,7 @@ def everything(plain: Problem) -> tuple[Case, ...]:
 
 @pytest.mark.parametrize("name", ["quick", "full"])
 def test_every_case_is_valid_and_affordable(plain: Problem, name: Grid) -> None:
-    """torch accepts every case, and each is affordable on the simulator."""
+    """Every case is affordable on the simulator, and torch accepts it."""
     for case in cases_for(plain, submission(*NEUTRAL), name)[1:]:
         assert accepted_by_torch(Convolution.of(case)), case.id
         fills_shared_memory = case.label == "aimed" and Convolution.of(case).kernel_size > 16

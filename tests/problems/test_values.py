@@ -207,7 +207,7 @@ def test_exact_sums_are_not_empty(problem: Problem, cases: tuple[Case, ...], exa
 def test_every_float32_order_is_exact(
     problem: Problem, cases: tuple[Case, ...], exact: Run
 ) -> None:
-    """In the exact run, float32 gives float64's result bit for bit."""
+    """Float32 gives float64's result bit for bit in the exact run."""
     for case in cases:
         values = values_for(problem, case, exact)
         model = problem.model(**case.arguments)
@@ -348,7 +348,7 @@ def test_ends_stand_out_where_there_are_many_numbers(tmp_path: Path) -> None:
 
 
 def test_products_of_many_ties_stay_what_they_are(tmp_path: Path) -> None:
-    """In a run of ties, large inputs are all 1 or -1; small ones have other values as well.
+    """Large inputs in a run of ties are all 1 or -1; small ones have other values as well.
 
     A product of such numbers shows every factor.
     """

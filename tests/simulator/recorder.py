@@ -1,12 +1,12 @@
 """Results of a real GPU, recorded for each test and compared with the simulator's.
 
-On a machine with a GPU,
+These commands run the same tests on a machine with a GPU. They store a digest of each result that a
+test reads back.
 
     HARNESS_RECORD_GPU=FOLDER pytest tests/simulator -n 4 --max-worker-restart 200
     python -m tests.simulator.recorder FOLDER
 
-run the same tests on the GPU and store a digest of each result that they read back. Some tests are
-about the simulator's findings. These fail on a GPU, some of them together with their process, which
+Tests of the simulator's findings fail on a GPU, some of them together with their process, which
 pytest-xdist then replaces. On every other machine, the simulator's results are compared with the
 digests.
 """

@@ -55,7 +55,7 @@ def test_cp_async_without_a_wait(
 
 @pytest.mark.simulator_only
 def test_copies_without_a_wait_and_without_racecheck(memory: Memory, compile_ptx: Compile) -> None:
-    """Without racecheck, initcheck reports reads of copies that nothing waited for."""
+    """Initcheck reports reads of copies that nothing waited for if racecheck is off."""
     device = Device(Machine(memory, racecheck=False))
     module = device.machine.load(compile_ptx(Path(__file__).with_name("async.cu")))
     x = np.arange(256, dtype=np.float32)

@@ -138,7 +138,7 @@ def test_blocks_that_talk_without_a_race(settings: Settings) -> None:
 def test_stores_that_nobody_foresaw(settings: Settings) -> None:
     """A store through a pointer assembled from two numbers makes the kernel run on one core.
 
-    The harness cannot tell from the arguments which memory such a kernel writes.
+    The arguments do not show which memory such a kernel writes.
     """
     outcomes = []
     for setting in settings:
@@ -177,7 +177,7 @@ def test_what_comes_after_the_first_launch(settings: Settings, ptx: str) -> None
 
 
 def test_a_process_that_was_killed(settings: Settings) -> None:
-    """After one of its processes is killed, a launch and all later ones run on one core."""
+    """A launch, and all later ones, run on one core if one of the processes is killed."""
     one, two = settings
     before = _children()
     assert two.launch("scaled", two.device.put(START)).processes == 2

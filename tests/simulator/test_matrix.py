@@ -122,7 +122,7 @@ def test_mma_of_bytes_saturates(device: Device, module: LoadedModule) -> None:
 
 
 def test_mma_of_doubles(device: Device, module: LoadedModule) -> None:
-    """In m8n8k4 of f64, each thread has one element of A, one of B and two of C."""
+    """Each thread of an m8n8k4 of f64 has one element of A, one of B and two of C."""
     rng = np.random.default_rng(9)
     a, b, c = (rng.integers(-99, 99, s).astype(float) for s in ((8, 4), (4, 8), (8, 8)))
     g, t = LANE // 4, LANE % 4

@@ -66,7 +66,7 @@ def test_limit_of_live_bytes(memory: Memory) -> None:
 
 
 def test_allocations_are_apart(memory: Memory) -> None:
-    """At least 4096 unmapped bytes lie between neighbouring allocations."""
+    """Neighbouring allocations are at least 4096 unmapped bytes apart."""
     for size in (1, 4096, 65536):
         start, following = memory.allocate(size), memory.allocate(1)
         assert following - (start + size) >= 4096

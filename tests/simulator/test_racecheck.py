@@ -68,7 +68,7 @@ def test_tiled_kernel_is_clean(device: Device, module: LoadedModule) -> None:
 def test_missing_barrier_of_a_tiled_kernel(
     device: Device, race_ptx: Callable[..., str], barrier: str, chunk_lanes: int, schedule: int
 ) -> None:
-    """Without one of the barriers, stores of both tiles race with loads, at their lines."""
+    """Stores of both tiles race with loads, at their lines, if one barrier is missing."""
     machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes, schedule=schedule)
     found = races(tiled(Device(machine), machine.load(race_ptx(barrier))))
     errors = [f for f in found if f.severity == "error"]

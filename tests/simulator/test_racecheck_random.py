@@ -181,9 +181,9 @@ class Done:
 def history(steps: list[Step]) -> dict[int, list[Done]]:
     """Return the accesses of each word, in the order in which lockstep lanes perform them.
 
-    `knows[i, j]` is the number of steps of thread j that thread i knows to be complete: the vector
-    clock of thread i. A barrier takes the maximum over its threads, and an mbarrier hands over the
-    maximum of the warp that arrived.
+    Row i of `knows` is the vector clock of thread i: for each thread, the number of its steps that
+    thread i has seen complete. A barrier takes the maximum over its threads. An mbarrier hands over
+    the maximum of the warp that arrived.
     """
     knows = np.zeros((THREADS, THREADS), np.int64)
     handed: dict[int, Array] = {}

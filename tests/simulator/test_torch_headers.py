@@ -163,6 +163,6 @@ def test_refused_launch_says_why(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_broken_context_fails_everything(seen: dict[str, object]) -> None:
-    """After an illegal access, torch's calls raise until the device has recovered."""
+    """Torch's calls raise after an illegal access until the device has recovered."""
     assert seen["broken"] == ["CUDA error: an illegal memory access was encountered"] * 5
     assert seen["works again"] == [2.0] * 4

@@ -306,7 +306,7 @@ def test_a_barrier_that_too_few_threads_reach(device: Device, module: LoadedModu
 
 
 def test_a_cluster_is_one_block(device: Device, module: LoadedModule) -> None:
-    """In a cluster of one block, barrier and addresses are the block's own."""
+    """Barrier and addresses of a cluster of one block are the block's own."""
     y = np.zeros((3, 32), np.uint32)
     target = device.put(y)
     device.launch(module, "cluster_of_one", [pointer(target)], (3, 1, 1))

@@ -176,7 +176,7 @@ def test_bf16_negated(device: Device, module: LoadedModule) -> None:
 
 
 def test_scale_d_of_zero(device: Device, module: LoadedModule) -> None:
-    """Without scale-d the accumulator is ignored, even as NaN, also for f16 sums."""
+    """The accumulator is ignored without scale-d, even as NaN, also for f16 sums."""
     a, b, _ = operands(16)
     shared = Shared()
     descriptors = shared.k_major(encode(a, "f16"), 0), shared.k_major(encode(b.T, "f16"), 1)

@@ -98,7 +98,7 @@ def test_many_turns_are_of_the_largest_tile_that_is_affordable() -> None:
 
 
 def test_any_convolution_is_valid_and_affordable() -> None:
-    """torch accepts every randomly drawn convolution, and each is affordable."""
+    """Every randomly drawn convolution is affordable, and torch accepts it."""
     chance = random.Random(4)  # noqa: S311 - nothing is secret here
     drawn = [any_convolution(EVERYTHING, chance) for _ in range(300)]
     assert all(accepted_by_torch(each) for each in drawn)

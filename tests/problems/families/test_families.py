@@ -117,7 +117,7 @@ def test_family_that_is_one_new_file_is_found(package: Path) -> None:
 
 @pytest.mark.thorough
 def test_special_case_of_a_family_goes_before_it(package: Path) -> None:
-    """If two families recognise a reference, the derived one takes it."""
+    """A derived family takes a reference that its base recognises as well."""
     (package / "problems" / "families" / "depthwise.py").write_text(DEPTHWISE)
     reference = (REFERENCE / "conv_transpose1d.py").read_text()
     parameters = "in_channels, out_channels, kernel_size, groups=1"

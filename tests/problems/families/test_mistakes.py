@@ -26,7 +26,7 @@ EVERYTHING = SIZES | named("conv_transpose1d").neutral.keys()
 
 
 def test_computes_what_torch_computes() -> None:
-    """Without a mistake, the gathered sum equals torch's transposed convolution."""
+    """The gathered sum without a mistake equals torch's transposed convolution."""
     generator = torch.Generator().manual_seed(0)
     for c in (*corners(EVERYTHING), *covering(EVERYTHING, 2)):
         x = torch.randn(c.batch, c.in_channels, c.length, generator=generator)
@@ -67,7 +67,7 @@ def test_unknown_length_has_no_diagnosis() -> None:
 
 
 def test_what_never_varies_is_no_name() -> None:
-    """If every dilation is 1, the diagnosis names the constant 1 and not the dilation."""
+    """The diagnosis names the constant 1, and not the dilation, if every dilation is 1."""
     plain = [Convolution(1, 1, 3, 1, 9, padding=padding) for padding in range(4)]
     with_one = [(each, each.output_length + 2 * each.padding - 2) for each in plain]
     assert "1 stands for padding" in explain_lengths(with_one)

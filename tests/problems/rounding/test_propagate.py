@@ -557,7 +557,10 @@ def test_integers_that_are_added_at_places_are_exact() -> None:
 
 
 def test_index_is_certain_where_its_operands_are() -> None:
-    """For exact operands argmax is the first maximum; for rounded ones, any possible one."""
+    """The index of argmax is the first maximum for exact operands.
+
+    For rounded operands, it may be that of any possible maximum.
+    """
     x = torch.tensor([[0.0, 1.0, 1.0, 0.5], [0.25, 3.0, 1.0, 3.0 - 2.0**-9]])
     exact = expected(lambda x: x.argmax(1), x)
     assert exact.value.tolist() == [1, 1]
