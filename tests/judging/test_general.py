@@ -123,6 +123,7 @@ def seen_of(path: Path, forward: str, folder: Path) -> list[Seen]:
 
 
 def _first_wrong(reference: Problem, other: Problem, case: Case) -> Seen | None:
+    """Return the first output of a case that is judged wrong, or None if all are right."""
     at = reference.at(case.constants)
     instance = ModelInstance(other.at(case.constants), case)
     for call in calls_for(at, case):

@@ -59,10 +59,12 @@ def to_tf32(x: Tensor) -> Tensor:
 
 
 def to_half(x: Tensor) -> Tensor:
+    """Round to float16."""
     return x.half().float()
 
 
 def to_bfloat16(x: Tensor) -> Tensor:
+    """Round to bfloat16."""
     return x.bfloat16().float()
 
 

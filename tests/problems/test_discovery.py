@@ -19,6 +19,7 @@ class ModelNew:
 
 
 def write(path: Path, text: str = SIMPLE) -> Path:
+    """Write a file, by default of a simple submission, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path

@@ -104,6 +104,7 @@ def device(
 
 
 def _has_passed(request: pytest.FixtureRequest) -> bool:
+    """Return whether the test's call passed."""
     report = request.node.stash.get(CALL, None)
     return report is not None and report.passed
 

@@ -71,7 +71,7 @@ __global__ void shifted(const float*, float* y) {
   y[INDEX] = y[(INDEX + 256) % (gridDim.x * 256)] + 1;
 }
 
-// The two blocks are far apart, so that different processes run them.
+// Each block reads a block far away, which another process most likely runs.
 __global__ void mirrored(const float*, float* y) { y[INDEX] = y[gridDim.x * 256 - 1 - INDEX] + 1; }
 
 // Volatile accesses make this the same computation without a race.

@@ -236,7 +236,7 @@ __device__ void store_matrix(const float* in, float* out) {
 KERNEL(stmatrix_without_barrier) { store_matrix<false>(in, out); }  // simulator only: stmatrix
 KERNEL(clean_stmatrix) { store_matrix<true>(in, out); }
 
-// Every warp writes the same sums, although only the first warp should, and all warps read them.
+// Every warp writes the sums, although only the first warp should, and all warps read them.
 template <bool alone>
 __device__ void multiply_by_wmma(const float* in, float* out) {
   using namespace nvcuda::wmma;

@@ -43,7 +43,7 @@ class Device:
     recorder: Recorder = field(default_factory=Recorder)
 
     def in_chunks_of(self, lanes: int) -> Device:
-        """Return the same device that runs `lanes` threads together; a GPU is unaffected."""
+        """Return the device with chunks of `lanes` threads; a GPU is returned as it is."""
         if isinstance(self.machine, Machine):
             return Device(Machine(self.machine.memory, chunk_lanes=lanes), self.recorder)
         return self

@@ -74,7 +74,7 @@ def numbers(array: Array, kind: str) -> Array:
 def awkward(kind: str, count: int, seed: int) -> Array:
     """Return numbers of a format that are hard to round.
 
-    They are of all sizes, subnormal, short, zero and infinite.
+    They include numbers of all sizes, subnormal and short ones, zeros and infinities.
     """
     rng = np.random.default_rng(seed)
     raw = rng.integers(0, 2**16, count).astype(np.uint16)

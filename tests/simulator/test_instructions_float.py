@@ -42,7 +42,7 @@ def rounded(value: Fraction, dtype: type, mode: str) -> float:
 def awkward(dtype: type, count: int, seed: int) -> Array:
     """Return numbers that are hard to round.
 
-    They are of all sizes, among them subnormal ones and many short ones, which cause ties.
+    They include numbers of all sizes, subnormal ones, and many short ones, which cause ties.
     """
     rng = np.random.default_rng(seed)
     info = np.finfo(dtype)

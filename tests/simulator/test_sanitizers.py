@@ -55,6 +55,7 @@ class Corpus:
 
 @pytest.fixture(scope="module")
 def corpus(library: ctypes.CDLL, compile_ptx: Compile) -> Corpus:
+    """Return the defective kernels on a device with all checks."""
     device = Device(Machine(Memory(library)))
     ptx = compile_ptx(SOURCE, architecture="90a")
     return Corpus(device, device.machine.load(ptx))

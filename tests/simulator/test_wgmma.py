@@ -29,6 +29,11 @@ class Shared:
         self.used = 0
 
     def _place(self, start: int, offset: int, mode: int, chunk: Array) -> None:
+        """Store a chunk of 16 bytes at its swizzled place.
+
+        Swizzling combines the chunk's place in its 128-byte line with the line's number by
+        exclusive or, modulo the chunks of a span.
+        """
         address = start + offset
         line, position = address // 128, address // 16 % 8
         at = line * 128 + (position ^ (line % (SPANS[mode] // 16))) * 16
@@ -72,10 +77,12 @@ class Shared:
         return self._descriptor(start, leading, stride, mode)
 
     def _start(self) -> int:
+        """Return the next free multiple of 1024 bytes, from where swizzling repeats."""
         return -(-self.used // 1024) * 1024
 
     @staticmethod
     def _descriptor(start: int, leading: int, stride: int, mode: int) -> int:
+        """Return a descriptor, with start, leading and stride offsets in units of 16 bytes."""
         return start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | mode << 62
 
 

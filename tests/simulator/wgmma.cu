@@ -1,7 +1,7 @@
 // wgmma, for test_wgmma.py. The arguments have the contents of shared memory and the descriptors.
 #include <cstdint>
 
-// D += A B, where D is in registers; `a` and `b` are the descriptors of A and B.
+// D += A B, where D is in registers; `a` and `b` are descriptors relative to shared memory's start.
 #define SETUP                                                                               \
   extern __shared__ __align__(1024) uint4 shared[];                                         \
   for (int i = threadIdx.x; i < chunks; i += blockDim.x) shared[i] = data[i];               \

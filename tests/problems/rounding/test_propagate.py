@@ -142,6 +142,7 @@ FOURIER: dict[str, Function] = {
 
 
 def masked(x: Tensor) -> Tensor:
+    """Write to masked elements and to columns in place."""
     y = x.clone()
     y[x * x > 0.2**2] = 0.3
     y[:, 1:3] = y[:, 3:5] / 3
@@ -229,6 +230,7 @@ def share(output: Tensor, right: Propagated, precision: PrecisionClass) -> float
 
 
 def to_tf32(x: Tensor) -> Tensor:
+    """Clear the 13 bits that TF32 lacks."""
     return (x.view(torch.int32) & ~0x1FFF).view(torch.float32)
 
 
@@ -280,12 +282,14 @@ def in_parts(x: Tensor) -> Tensor:
 
 
 def one_pass_norm(x: Tensor) -> Tensor:
+    """Compute a layer norm from the sums of x and of its squares, in one pass."""
     mean = in_parts(x) / x.shape[1]
     variance = in_parts(x * x) / x.shape[1] - mean * mean
     return (x - mean) * torch.rsqrt(variance + 1e-5)
 
 
 def online_softmax(x: Tensor) -> Tensor:
+    """Compute a softmax with a running maximum and a rescaled sum."""
     largest = torch.full((x.shape[0], 1), -torch.inf)
     total = torch.zeros(x.shape[0], 1)
     for column in x.T[:, :, None]:
@@ -296,6 +300,7 @@ def online_softmax(x: Tensor) -> Tensor:
 
 
 def by_products(x: Tensor, y: Tensor) -> Tensor:
+    """Compute Euclidean distances from squares and a matrix product."""
     squares = x.square().sum(1)[:, None] + y.square().sum(1) - 2 * x @ y.T
     return squares.clamp_min(0).sqrt()
 
@@ -308,6 +313,7 @@ def by_matrix(x: Tensor) -> Tensor:
 
 
 def nearest(x: Tensor, grid: Tensor) -> Tensor:
+    """Sample a grid at the nearest element."""
     return functional.grid_sample(x, grid, mode="nearest", align_corners=False)
 
 
