@@ -1,7 +1,7 @@
 """A Dask cluster of real processes that share nothing but the scheduler, for tests.
 
-Where the machine lets us, each worker is in a network namespace of its own, and what the sender has
-on its disk is hidden from it. Elsewhere home, cache and working folders are different ones.
+Where the machine allows it, each worker has its own network namespace and cannot see the files on
+the sender's disk. Elsewhere the workers only have their own home, cache and working folders.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from harness.compiler.cache import MANIFEST, default_root
 from harness.system import interpreter, leash
 from tests.processes import Running
 
-# A network of their own for this machine and each worker, all on one bridge.
+# One network namespace for this machine and one for each worker, joined by a bridge. The line with
+# bwrap checks that a sandbox still works inside a namespace.
 _SET_UP = """
 set -e
 mount -t tmpfs none /run && mkdir /run/netns && ip link set lo up
@@ -33,13 +34,19 @@ ip netns exec w1 bwrap --unshare-all --ro-bind / / true
 echo ready; exec sleep infinity
 """
 _HIDE = 'mount -t tmpfs none "$0"; exec "$@"'
-# A disk on which there is no room for a build.
+# This disk is too small for any build.
 _FILL = 'mount -t tmpfs -o size=4k none "$0"; exec "$@"'
 _HOST, _PORT = "10.77.0.1", 8786
 
 
 class Network:
-    """Namespaces for a scheduler's machine, where the sender is too, and two workers'."""
+    """Network namespaces: one for the scheduler and the sender, and one for each of two workers.
+
+    Attributes:
+        is_there: True if this machine allows the namespaces.
+        host: The scheduler's address.
+        port: The scheduler's port.
+    """
 
     def __init__(self) -> None:
         program = ["unshare", "-Urnmp", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]
@@ -57,7 +64,7 @@ class Network:
         self.port = _PORT if self.is_there else _free_port()
 
     def inside(self, folder: Path, command: Sequence[str]) -> list[str]:
-        """The command line that runs a command in a folder on the scheduler's machine."""
+        """Return the command line that runs a command in a folder on the scheduler's machine."""
         if not self.is_there:
             return list(command)
         namespaces = ("-U", "-n", "-m", "-p", "--preserve-credentials", f"--wd={folder}")
@@ -66,18 +73,21 @@ class Network:
     def inside_worker(
         self, number: int, folder: Path, hidden: Path, command: Sequence[str]
     ) -> list[str]:
-        """The same on a worker's machine, where another folder is empty."""
+        """Return the command line that runs a command on a worker's machine.
+
+        The folder `hidden` is empty there.
+        """
         if not self.is_there:
             return list(command)
         hiding = ["ip", "netns", "exec", f"w{number}", "sh", "-c", _HIDE, str(hidden), *command]
         return self.inside(folder, hiding)
 
     def cut(self) -> None:
-        """From now on nobody reaches anybody."""
+        """Cut every connection between the machines."""
         self._set_hub("down")
 
     def mend(self) -> None:
-        """End the cut."""
+        """Restore the connections after `cut`."""
         self._set_hub("up")
 
     def _set_hub(self, state: str) -> None:
@@ -85,13 +95,19 @@ class Network:
         subprocess.run(self.inside(Path("/"), command), check=True)
 
     def close(self) -> None:
-        """End it and everything inside."""
+        """End the namespaces and every process inside."""
         self._process.kill()
         self._process.wait()
 
 
 class Cluster:
-    """A scheduler and workers, as people start them; `folder/sender` is what workers can't see."""
+    """A scheduler and workers, started as users start them.
+
+    Attributes:
+        sender: The sender's folder, which the workers cannot see.
+        network: The machines of the scheduler and the workers.
+        address: The scheduler's address.
+    """
 
     def __init__(self, folder: Path, **variables: str) -> None:
         self._folder = folder
@@ -104,16 +120,17 @@ class Cluster:
         self.start_scheduler()
 
     def start_scheduler(self) -> None:
-        """`dask scheduler`, as the README has it."""
+        """Start `dask scheduler`, as the README does."""
         where = ("--host", self.network.host, "--port", str(self.network.port))
         folder = self._room("scheduler")
         command = self.network.inside(folder, _dask("scheduler", *where, "--no-dashboard"))
         self._scheduler = self._start(folder, command, self._variables)
 
     def stop_scheduler(self) -> None:
-        """Kill it."""
+        """Kill the scheduler, and wait for its end."""
         pid = self._scheduler.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        # In namespaces the started process is nsenter, and its child is the scheduler.
         for each in map(int, children if self.network.is_there else [pid]):
             os.kill(each, signal.SIGKILL)
         assert self._scheduler.has_ended(60)
@@ -121,7 +138,14 @@ class Cluster:
     def start_worker(
         self, number: int, name: str = "", *, has_full_disk: bool = False, **variables: str
     ) -> Running:
-        """`dask worker` on one of the machines, with a home and a cache of its own."""
+        """Start `dask worker` on one of the machines, with its own home and cache.
+
+        Args:
+            number: The machine, 1 or 2.
+            name: Name of the worker's folder; `worker` and the number by default.
+            has_full_disk: True for a cache on a disk that is too small for any build.
+            **variables: Further environment variables.
+        """
         home = self._room(name or f"worker{number}")
         cache = home / "cache"
         if not cache.exists():
@@ -134,20 +158,23 @@ class Cluster:
         return self._start(home, inside, {**homes, **self._variables, **variables})
 
     def harness(self, *arguments: str | Path) -> Running:
-        """`harness ARGUMENTS` at the sender's, with this cluster."""
+        """Start `harness ARGUMENTS` on the sender's machine, with this cluster."""
         words = [*map(str, arguments), "--engine", "dask", "--scheduler", self.address]
         command = self.network.inside(self.sender, interpreter.command("harness", *words))
         return self._start(self.sender, command, {})
 
     def interrupt(self, running: Running) -> None:
-        """What a terminal does at Ctrl-C, to the command itself: who enters namespaces waits."""
+        """Send SIGINT to the command itself, as a terminal does at Ctrl-C.
+
+        In namespaces the command is a child of `nsenter`, which waits for it.
+        """
         pid = running.pid
         if self.network.is_there:
             pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
         os.kill(pid, signal.SIGINT)
 
     def close(self) -> None:
-        """End everything."""
+        """End the namespaces and every process that was started."""
         self.network.close()
         for running in self._started:
             running.kill()
@@ -168,7 +195,10 @@ def _dask(*arguments: str) -> list[str]:
 
 
 def _give_libraries(cache: Path) -> None:
-    """A cache with the harness's own libraries, which take a minute, and no build."""
+    """Fill a new cache with links to the harness's own libraries, and with no submission's build.
+
+    Compiling those libraries takes a minute.
+    """
     cache.mkdir(parents=True)
     for manifest in default_root().glob(f"*/{MANIFEST}"):
         if json.loads(manifest.read_text())["library"] not in ("module.so", "refusal.txt"):
@@ -176,7 +206,7 @@ def _give_libraries(cache: Path) -> None:
 
 
 def builds_in(folder: Path) -> set[str]:
-    """The keys of the submissions' builds in the cache of a worker."""
+    """Return the keys of the submissions' builds in a worker's cache."""
     manifests = (folder / "cache").glob(f"*/*/{MANIFEST}")
     return {
         path.parent.name

@@ -1,4 +1,4 @@
-"""What is collected, and in which order."""
+"""Pytest's settings for this suite: what it collects, the order, and shared fixtures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.sandbox import layers
 
 HERE = Path(__file__).resolve().parent
 
-# Submissions that the tests check through the harness are not this suite's own.
+# The tests check these submissions through the harness. Pytest must not collect them itself.
 collect_ignore = [
     "adversarial/cheats",
     "adversarial/honest",
@@ -26,9 +26,10 @@ collect_ignore = [
     "slow",
 ]
 
-# Minutes each, where the others take seconds: started last, one of them would run alone at the end.
+# These files take minutes each, the others seconds. A long file that started last would run alone
+# at the end, while the other processes had nothing to do.
 SLOWEST_FIRST = (
-    # Its traces take ten times as long in a process that has run all the other tests.
+    # Its traces take ten times as long in a process that has already run the other tests.
     "problems/rounding/test_propagate.py",
     "adversarial/test_corpus.py",
     "test_other_reference.py",
@@ -52,15 +53,15 @@ SLOWEST_FIRST = (
     "judging/test_diagnose.py",
 )
 
-# Tests run side by side and their tensors are small: more threads only wait for each other.
+# Tests run side by side on small tensors, so more threads would only wait for each other.
 torch.set_num_threads(1)
 
 
 def pytest_configure() -> None:
     """Give each process of pytest-xdist a processor of its own.
 
-    What is checked there is then checked by that process, as on a machine with one processor:
-    evaluators beside it would each import torch, and wait for the other tests.
+    The harness then evaluates in that process, as it does on a machine with one processor. Separate
+    evaluators would each import torch, and would wait for the other tests.
     """
     name = os.environ.get("PYTEST_XDIST_WORKER")
     if name:
@@ -70,14 +71,14 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with what takes longest."""
+    """Sort the tests, so that the files of `SLOWEST_FIRST` come first."""
     slow = [HERE / name for name in SLOWEST_FIRST]
     items.sort(key=lambda item: slow.index(item.path) if item.path in slow else len(slow))
 
 
 @pytest.fixture(scope="session")
 def sandbox() -> None:
-    """Skip a test that needs every layer of the sandbox, with the reason, where one is missing."""
+    """Skip the test, with the reason, if a layer of the sandbox is missing."""
     reason = layers.why_open()
     if reason:
         pytest.skip(reason)
@@ -85,7 +86,11 @@ def sandbox() -> None:
 
 @pytest.fixture
 def without_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Have a bubblewrap that fails as it does where AppArmor forbids namespaces; its program."""
+    """Put a bubblewrap on the PATH that fails, as it does where AppArmor forbids namespaces.
+
+    Yields:
+        The path of that program.
+    """
     program = tmp_path_factory.mktemp("bin") / "bwrap"
     program.write_text("#!/bin/sh\necho bwrap: setting up uid map: Permission denied >&2\nexit 1\n")
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Versions of a reference, judged as submissions' outputs are: without a worker and a device."""
+"""Judging of a reference's versions by the rules for submissions, without worker and device."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SEED = 1
 
 
 def every_case(reference: Problem) -> tuple[Case, ...]:
-    """Those that a submission which takes any argument is checked with on the simulator."""
+    """Return the quick grid's cases on the simulator, for a submission that takes any argument."""
     return cases_for(reference, ANY, "quick", "simulator", seed=SEED)
 
 
 def version(reference: Path, forward: str, folder: Path) -> Problem:
-    """A reference with other statements in its forward, in a file of its own."""
+    """Write a reference with another body of `forward` to a file in a folder, and load it."""
     tree = ast.parse(reference.read_text())
     (model,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model")
     (method,) = (n for n in model.body if isinstance(n, ast.FunctionDef) and n.name == "forward")
@@ -48,15 +48,19 @@ def first_wrong(
     cases: Sequence[Case],
     tightest: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Where each version is judged to be wrong for the first time; empty for nowhere.
+    """Return where each version is first judged to be wrong.
 
-    Each has the calls that a submission has in the same case.
+    Each version gets the calls that a submission gets in the same case. Once a version is found to
+    be wrong, it is not judged again.
 
     Args:
-        reference: What they are versions of.
-        versions: By name.
-        cases: Where to look.
-        tightest: Names of those that have to be of the tightest class.
+        reference: The reference that they are versions of.
+        versions: The versions by name.
+        cases: The cases to try, in this order.
+        tightest: Names of the versions whose precision must be of the tightest class.
+
+    Returns:
+        By name, the case, the call and the mistake; empty for a version that is right everywhere.
     """
     told = dict.fromkeys(versions, "")
     for case in cases:
@@ -71,7 +75,7 @@ def first_wrong(
 def _in_case(
     reference: Problem, case: Case, versions: Mapping[str, Problem], tightest: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Which versions are wrong in a case, and how."""
+    """Yield the name of each version that is wrong in a case, with the call and the mistake."""
     instances = {
         name: [ModelInstance(each, case) for each in problem.at(case.constants).each_output()]
         for name, problem in versions.items()
@@ -87,7 +91,7 @@ def _in_case(
                     instance(values.weights, values.inputs, torch.float32)
                     for instance in instances[name]
                 ]
-            except Exception as error:  # a submission's exception is an error, too
+            except Exception as error:  # an exception counts as wrong, as a submission's does
                 message = f"raises {type(error).__name__}: {error}"
             else:
                 message = _first_mismatch(call.run, outputs, right, is_tightest=name in tightest)

@@ -1,4 +1,4 @@
-"""The harness as a process that is stopped at a place, and what the tests do to it there."""
+"""Processes of the harness that stop at a known place, and ways to kill and interrupt them."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ def _hear_ctrl_c() -> None:
 
 
 class Running:
-    """A command under way, in a process group of its own as a terminal would make it one."""
+    """A running command in a session and process group of its own."""
 
     def __init__(self, command: list[str], folder: Path, **variables: str) -> None:
         self._out = (folder / f"{os.urandom(4).hex()}.out").open("w+")
         self._err = (folder / f"{os.urandom(4).hex()}.err").open("w+")
         self._process = subprocess.Popen(
-            # A test that fails leaves nothing behind either.
+            # The command ends with this process, so that a failing test leaves nothing behind.
             leash.command(command),
             cwd=folder,
             env={**interpreter.environment(), **variables},
             stdout=self._out,
             stderr=self._err,
             start_new_session=True,
-            # In the background Ctrl-C is ignored, also by whatever is started there.
+            # If the tests run as a shell's background job, they ignore SIGINT, and so would the
+            # command.
             preexec_fn=_hear_ctrl_c,
         )
 
     @property
     def pid(self) -> int:
-        """Of the command itself."""
+        """The command's process id."""
         return self._process.pid
 
     def has_ended(self, seconds: float) -> bool:
-        """Whether it ends within that time."""
+        """Return whether the command ends within that many seconds."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -53,27 +54,27 @@ class Running:
         return True
 
     def wait_for(self, text: str) -> None:
-        """Wait until it has printed something."""
+        """Wait until the command has printed a text."""
         while text not in Path(self._out.name).read_text():
             assert not self.has_ended(0.02), self.outcome()
 
     def wait_for_error(self, text: str, count: int) -> None:
-        """Wait until it has printed something so often on standard error."""
+        """Wait until the command has printed a text that many times on standard error."""
         while Path(self._err.name).read_text().count(text) < count:
             assert not self.has_ended(0.02), self.outcome()
 
     def interrupt(self) -> None:
-        """What a terminal does at Ctrl-C."""
+        """Send SIGINT to the process group, as a terminal does at Ctrl-C."""
         os.killpg(self.pid, signal.SIGINT)
 
     def kill(self) -> None:
-        """End it and what it started as the machine does when it is out of memory."""
+        """Send SIGKILL to the process group, as a machine does when it is out of memory."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
 
     def outcome(self) -> Outcome:
-        """Wait for its end."""
+        """Wait for the command's end, and return its status and output."""
         assert self.has_ended(_MINUTES)
         texts = []
         for file in (self._out, self._err):
@@ -91,7 +92,11 @@ def start(
 
 
 class Gate:
-    """A named pipe: whoever opens it to read stops there. Nothing is timed, and nobody sleeps."""
+    """A named pipe at which a process stops when it opens the pipe to read.
+
+    The open call blocks until this side opens the pipe to write. So a test knows exactly where the
+    process is, which a sleep or a timeout could only make likely.
+    """
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
@@ -104,45 +109,49 @@ class Gate:
             try:
                 self._end = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
             except OSError:
-                # Nobody reads yet. What waits here is for the command's end, which must not come.
+                # No process reads yet. The command must not end before one does.
                 assert not running.has_ended(0.02), running.outcome()
 
     def open(self) -> None:
-        """Let it through: it reads an empty file."""
+        """Let the process through: it reads an empty file."""
         os.close(self._end)
 
     def wait_until_left(self) -> None:
-        """Wait until the process that stopped here is gone."""
+        """Wait until the process that stopped here has ended."""
         watched = select.poll()
+        # Without a reader, poll reports an error on the pipe, and errors need no event mask.
         watched.register(self._end, 0)
         assert watched.poll(_MINUTES * 1000), f"somebody still reads {self.path}"
         os.close(self._end)
 
 
 class Watched:
-    """A process whose end is awaited, though it is no child of this one."""
+    """A process whose end can be awaited, though it is not a child of this one."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._end = os.pidfd_open(pid)
 
     def kill(self) -> None:
-        """End it as the machine does when it is out of memory."""
+        """Send SIGKILL to the process, as a machine does when it is out of memory."""
         os.kill(self.pid, signal.SIGKILL)
 
     def wait_until_gone(self) -> None:
-        """Wait for its end."""
+        """Wait for the process's end."""
         readable, _, _ = select.select([self._end], [], [], _MINUTES)
         assert readable, f"process {self.pid} still runs"
         os.close(self._end)
 
 
 def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
-    """The process that runs a submission, and the one of the harness's that started it.
+    """Return the process that runs a submission, and the evaluator that started it.
 
     Args:
-        harness: The process that started that one.
+        harness: Id of the process that started the evaluator.
         submission: The beginning of the file's name.
+
+    Raises:
+        AssertionError: No such process runs.
     """
     for process, evaluator, above in _running(submission):
         if above == harness:
@@ -151,59 +160,59 @@ def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
 
 
 def wait_for_submission(running: Running, name: str) -> tuple[Watched, Watched]:
-    """Wait until a submission runs, wherever; its process, and the one that has its evaluator.
+    """Wait until a submission runs, and return its process and the parent of its evaluator.
 
     Args:
-        running: What must not end meanwhile.
-        name: The beginning of the file's name, which nobody else has.
+        running: The command, which must not end meanwhile.
+        name: The beginning of the file's name, which no other process may share.
     """
     while True:
         for process, _, above in _running(name):
-            # It may have ended meanwhile.
+            # The process may have ended meanwhile.
             with contextlib.suppress(ProcessLookupError):
                 return Watched(process), Watched(above)
         assert not running.has_ended(0.02), running.outcome()
 
 
 def descendants(ancestor: int) -> Iterator[tuple[int, str]]:
-    """What a process has started, and what that has, each with its name and its command."""
+    """Yield the id of each descendant of a process, with its name and command line."""
     processes = dict(_processes())
     for process, (name, _) in processes.items():
         if ancestor in _above(process, processes):
-            # It may have ended meanwhile.
+            # The process may have ended meanwhile.
             with contextlib.suppress(OSError):
                 command = Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")
                 yield process, f"{name} {command}"
 
 
 def _running(submission: str) -> Iterator[tuple[int, int, int]]:
-    """Processes of a submission, each with its evaluator, and what has started that and runs.
+    """Yield each process of a submission, with its evaluator and the evaluator's running parent.
 
     Args:
         submission: The beginning of the file's name.
     """
     processes = dict(_processes())
     for process, (name, _) in processes.items():
-        # Between it and its evaluator are its sandbox's guard and the server that forks.
+        # Between the process and its evaluator are the sandbox's guard and the fork server.
         parents = list(islice(_above(process, processes), 2, 4))
         if name.startswith(submission) and len(parents) > 1 and parents[1] in processes:
             yield process, parents[0], parents[1]
 
 
 def _above(process: int, processes: Mapping[int, tuple[str, int]]) -> Iterator[int]:
-    """Its parent, the parent's, and so on."""
+    """Yield the process's parent, the parent's parent, and so on."""
     while process in processes:
         _, process = processes[process]
         yield process
 
 
 def _processes() -> Iterator[tuple[int, tuple[str, int]]]:
-    """Every process that runs, with its name and its parent.
+    """Yield the id of every running process, with its name and its parent's id.
 
-    Not those that have ended and wait for their parent to look: who is that may have changed since.
+    Zombies are left out, since their parent may have changed.
     """
     for entry in Path("/proc").glob("[0-9]*"):
-        # It may have ended meanwhile.
+        # The process may have ended meanwhile.
         with contextlib.suppress(OSError):
             before, _, after = (entry / "stat").read_text().rpartition(")")
             state, parent = after.split()[:2]

@@ -1,4 +1,4 @@
-"""What several tests use: the command line as a process, and the repository's own files."""
+"""Helpers that several tests share: commands, pytest, requests, and reports to fill in."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Made = TypeVar("Made")
 
 
 class OnDemand(dict[str, Made]):
-    """What is made of a name when it is first asked for, as the reports of a folder's files."""
+    """A dictionary that makes a value when its name is first looked up, such as a file's report."""
 
     def __init__(self, make: Callable[[str], Made]) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class OnDemand(dict[str, Made]):
 
 
 def thorough_but(quick: Container[str], names: Iterable[str]) -> list[ParameterSet]:
-    """Parameters of a test, of which all are marked as thorough but those that are named quick."""
+    """Return parameters of a test, all marked as thorough except those that are named quick."""
     return [
         pytest.param(name, marks=[] if name in quick else [pytest.mark.thorough]) for name in names
     ]
@@ -55,7 +55,12 @@ def thorough_but(quick: Container[str], names: Iterable[str]) -> list[ParameterS
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[None]:
-    """Have a new folder on a disk of its own, such as of `4m`; skip the test where none may be."""
+    """Mount a small disk on a new folder; skip the test if mounting is not allowed.
+
+    Args:
+        folder: The folder, which must not exist.
+        size: The disk's size as mount takes it, such as `4m`.
+    """
     folder.mkdir()
     mount = ["/bin/mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
@@ -68,7 +73,13 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended."""
+    """The result of a finished command.
+
+    Attributes:
+        status: The exit status.
+        out: The text on standard output.
+        err: The text on standard error.
+    """
 
     status: int
     out: str
@@ -76,8 +87,8 @@ class Outcome:
 
 
 def run(command: Sequence[str], folder: Path, **variables: str) -> Outcome:
-    """Run a command in a folder, with some variables of the environment set."""
-    # A pytest that takes itself for a worker of pytest-xdist writes no benchmarks.
+    """Run a command in a folder, with further environment variables."""
+    # These variables would make pytest a worker of pytest-xdist, which writes no benchmarks.
     inherited = {
         name: value
         for name, value in interpreter.environment().items()
@@ -95,7 +106,10 @@ def run(command: Sequence[str], folder: Path, **variables: str) -> Outcome:
 
 
 def harness(*arguments: str | Path, folder: Path) -> Outcome:
-    """Run `harness ARGUMENTS` in a folder, in this process: a new one imports torch for seconds."""
+    """Run `harness ARGUMENTS` in a folder, within this process.
+
+    A new process would spend seconds on the import of torch.
+    """
     out, err = io.StringIO(), io.StringIO()
     with (
         contextlib.chdir(folder),
@@ -104,37 +118,40 @@ def harness(*arguments: str | Path, folder: Path) -> Outcome:
     ):
         try:
             status = main(list(map(str, arguments)))
-        except SystemExit as ended:  # argparse's
+        except SystemExit as ended:  # argparse raises it
             status = int(ended.code or 0)
     return Outcome(status, out.getvalue(), err.getvalue())
 
 
 def harness_process(*arguments: str | Path, folder: Path) -> Outcome:
-    """Run `harness ARGUMENTS` in a folder as users do, in a process of its own."""
+    """Run `harness ARGUMENTS` in a folder, in a process of its own as users do."""
     return run(interpreter.command("harness", *map(str, arguments)), folder)
 
 
 def pytest_arguments(*arguments: str | Path) -> list[str]:
-    """Arguments for pytest in a folder that knows nothing of this repository."""
-    # Where the harness is installed, pytest loads the plugin by itself.
+    """Return arguments with which pytest loads the plugin in a folder outside this repository."""
+    # An installed harness has an entry point, by which pytest loads the plugin itself.
     known = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
     load = ("-p", "no:cacheprovider") if known else ("-p", "no:cacheprovider", "-p", PLUGIN)
     return [*load, *map(str, arguments)]
 
 
 def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
-    """Run `pytest ARGUMENTS` in such a folder, in a process of its own."""
+    """Run `pytest ARGUMENTS` in a folder outside this repository, in a process of its own."""
     return run(interpreter.command("pytest", *pytest_arguments(*arguments)), folder)
 
 
 def discovered(name: str) -> Submission:
-    """One of the repository's own submissions."""
+    """Return one of the repository's own submissions."""
     (found,) = discover([SUBMISSIONS / f"{name}.py"]).submissions
     return found
 
 
 def request_for(submission: Path, problem: Path, *ids: str, **fields: Any) -> Request:
-    """Ask for the quick grid on the simulator, or for the cases with these ids, some beyond it."""
+    """Return a request for the quick grid on the simulator, or for the cases with these ids.
+
+    An id may name a case beyond the grid. The keyword arguments are fields of the request.
+    """
     asked = Request(submission, problem, **{"device": "simulator", **fields})
     (found,) = discover([submission]).submissions
     loaded = load(problem)
@@ -146,25 +163,25 @@ def request_for(submission: Path, problem: Path, *ids: str, **fields: Any) -> Re
 
 
 def page_data(page: Path) -> dict[str, Any]:
-    """What a page's script draws."""
+    """Return the data that a page's script draws."""
     _, _, rest = page.read_text().partition('<script type="application/json" id="data">')
     data: dict[str, Any] = json.loads(rest.partition("</script>")[0])
     return data
 
 
 def reports(lines: str) -> dict[str, Report]:
-    """The reports of `--json`, by submission."""
+    """Return the reports of `--json`, by submission."""
     return {report.submission: report for report in map(Report.from_json, lines.splitlines())}
 
 
 def case(verdict: Verdict, name: str = "k3", **fields: object) -> CaseReport:
-    """A case's report with some fields filled in."""
+    """Return a case's report with some fields filled in."""
     blank = CaseReport(name, "grid", {"kernel_size": 3}, ((1, 2, 3),), verdict)
     return CaseReport(**{**vars(blank), **fields})
 
 
 def report(*cases: CaseReport, verdict: Verdict = "failed", **fields: object) -> Report:
-    """A report with some fields filled in."""
+    """Return a report with some fields filled in."""
     blank = Report(
         "mine", "mine.py", "ab", "conv", "cd", "simulator", "quick", 7, {"torch": "2"}, verdict
     )
@@ -172,14 +189,14 @@ def report(*cases: CaseReport, verdict: Verdict = "failed", **fields: object) ->
 
 
 def timing(median_ms: float, spread: float = 0.002, rounds: int = 40) -> Timing:
-    """Samples evenly spread around a median, by a fraction of it to either side."""
+    """Return samples spread evenly around a median, up to a fraction of it on either side."""
     steps = [2 * number / (rounds - 1) - 1 for number in range(rounds)]
     samples = tuple(median_ms * (1 + spread * step) for step in steps)
     return Timing(median_ms, (median_ms * (1 - spread / 3), median_ms * (1 + spread / 3)), samples)
 
 
 def speed_result(submission: str = "mine", median_ms: float = 4.0, **fields: object) -> SpeedResult:
-    """A result beside an H200's baselines, with some fields filled in."""
+    """Return a result with an H200's baselines and some fields filled in."""
     own = timing(median_ms)
     baselines = {
         "eager fp32": timing(17.9), "eager tf32": timing(4.24),

@@ -15,7 +15,7 @@ from harness.messages.channel import DTYPES, Channel, DeadlineExceeded, Disconne
 
 @pytest.fixture
 def ends() -> tuple[Channel, socket.socket]:
-    """A channel, and the bare socket at its other end."""
+    """Return a channel, and the bare socket at its other end."""
     ours, theirs = socket.socketpair()
     return Channel(ours), theirs
 
@@ -24,7 +24,7 @@ def ends() -> tuple[Channel, socket.socket]:
 def test_tensors_arrive_as_they_were(
     ends: tuple[Channel, socket.socket], dtype: torch.dtype
 ) -> None:
-    """Values, shape and dtype survive, of empty and non-contiguous tensors too."""
+    """Tensors keep their values, shape and dtype, and so do empty and non-contiguous ones."""
     channel, other = ends
     tensor = (torch.arange(24).reshape(2, 3, 4) % 2).to(dtype).transpose(0, 2)
     Channel(other).send({"a": 1}, [tensor, torch.empty(0, 3, dtype=dtype)])
@@ -36,7 +36,7 @@ def test_tensors_arrive_as_they_were(
 
 
 def test_silence_ends_at_the_deadline(ends: tuple[Channel, socket.socket]) -> None:
-    """A side that says nothing, or half a message, does not hold up the other."""
+    """A side that sends nothing, or half a message, does not block the other past the deadline."""
     channel, other = ends
     other.sendall(struct.pack("<I", 100) + b"{")
     with pytest.raises(DeadlineExceeded):
@@ -44,7 +44,7 @@ def test_silence_ends_at_the_deadline(ends: tuple[Channel, socket.socket]) -> No
 
 
 def test_hanging_up_is_noticed(ends: tuple[Channel, socket.socket]) -> None:
-    """A process that ends in the middle of a message is gone, not late."""
+    """A process that ends in the middle of a message counts as disconnected, not as late."""
     channel, other = ends
     other.sendall(b"\x05")
     other.close()
@@ -64,7 +64,7 @@ def test_hanging_up_is_noticed(ends: tuple[Channel, socket.socket]) -> None:
     ],
 )
 def test_what_is_no_message_is_refused(ends: tuple[Channel, socket.socket], header: bytes) -> None:
-    """Nothing that the other side can write is more than an error."""
+    """A malformed header raises ProtocolError, whatever the other side writes."""
     channel, other = ends
     other.sendall(struct.pack("<I", len(header)) + header)
     with pytest.raises(ProtocolError):
@@ -72,7 +72,7 @@ def test_what_is_no_message_is_refused(ends: tuple[Channel, socket.socket], head
 
 
 def test_header_that_is_too_long_is_refused(ends: tuple[Channel, socket.socket]) -> None:
-    """The length alone is enough to refuse it: nothing is allocated for it."""
+    """A header that is too long is refused by its length alone, before any memory is allocated."""
     channel, other = ends
     other.sendall(struct.pack("<I", 0xFFFFFFFF))
     with pytest.raises(ProtocolError, match="4294967295 bytes"):
@@ -80,7 +80,7 @@ def test_header_that_is_too_long_is_refused(ends: tuple[Channel, socket.socket])
 
 
 def test_half_a_character_is_refused(ends: tuple[Channel, socket.socket]) -> None:
-    """No terminal and no file could hold it: whoever shows the report would fail."""
+    """A lone surrogate in a message is refused, since no terminal and no file could hold it."""
     channel, other = ends
     Channel(other).send({"message": ["\ud800"]})
     with pytest.raises(ProtocolError, match="half a character"):
@@ -91,7 +91,10 @@ def test_half_a_character_is_refused(ends: tuple[Channel, socket.socket]) -> Non
 def test_number_that_cannot_be_reckoned_with_is_refused(
     ends: tuple[Channel, socket.socket], number: str
 ) -> None:
-    """A quotient of it would be no float, and a sum of some no text."""
+    """A number that is too large for arithmetic is refused.
+
+    A quotient of such a number would not be a float, and Python would not print some of the sums.
+    """
     channel, other = ends
     data = b'{"tensors": [], "count": ' + number.encode() + b"}"
     other.sendall(struct.pack("<I", len(data)) + data)
@@ -100,7 +103,7 @@ def test_number_that_cannot_be_reckoned_with_is_refused(
 
 
 def test_what_is_nested_deeply_is_refused(ends: tuple[Channel, socket.socket]) -> None:
-    """It parses, but whoever copies or writes it runs out of stack."""
+    """A deeply nested message is refused: it parses, but a copy of it overflows the stack."""
     channel, other = ends
     data = b'{"tensors": [], "a": ' + b"[" * 400 + b"]" * 400 + b"}"
     other.sendall(struct.pack("<I", len(data)) + data)

@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command line: output, files and exit status of each command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEFECTS = ROOT / "tests" / "defects"
 
 @dataclass(frozen=True)
 class Checked:
-    """A folder whose submissions were checked, and how that went."""
+    """A folder whose submissions were checked, and the command's outcome."""
 
     folder: Path
     outcome: Outcome
@@ -43,7 +43,7 @@ class Checked:
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
-    """Two submissions, checked by `harness check` in processes of its own."""
+    """Check two submissions by `harness check` in a process of its own."""
     folder = tmp_path_factory.mktemp("checked")
     (folder / "submissions").mkdir()
     for name in ("flat_index", "grid3d"):
@@ -54,7 +54,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
 
 
 def test_passing_submissions_give_status_0_and_a_json_line_each(checked: Checked) -> None:
-    """`--json -` prints reports alone on stdout, one object a line, with the schema's version."""
+    """`--json -` prints only reports on stdout, one object a line, with the schema's version."""
     done = checked.outcome
     assert done.status == 0, done.err
     lines = [json.loads(line) for line in done.out.splitlines()]
@@ -67,14 +67,14 @@ def test_passing_submissions_give_status_0_and_a_json_line_each(checked: Checked
     assert [case["id"] for case in data["cases"]] == [
         case.id for case in cases_for(load(PROBLEM), submission)
     ]
-    # Batch, channels in and out, length, taps; an fma is two.
+    # Batch, input and output channels, length, taps; an FMA counts as two operations.
     assert data["counters"]["flop"] == 2 * 128 * 128 * 64 * 3 * 2
     assert "flat_index on conv_transpose1d: passed" in done.err
     assert "grid3d on conv_transpose1d: passed" in done.err
 
 
 def test_pages_are_in_the_folder(checked: Checked) -> None:
-    """The page of all reports and the leaderboard's are written when all is done, and linked."""
+    """`--html FOLDER` writes the page of all reports and the leaderboard's page, with links."""
     pages = checked.folder / "pages"
     data = page_data(pages / "index.html")
     assert sorted(entry["submission"] for entry in data["entries"]) == ["flat_index", "grid3d"]
@@ -88,7 +88,7 @@ def test_pages_are_in_the_folder(checked: Checked) -> None:
 
 @pytest.mark.thorough
 def test_same_seed_gives_the_same_numbers(checked: Checked, tmp_path: Path) -> None:
-    """A report can be replayed, wherever it is evaluated: the seed alone decides every value."""
+    """A report can be replayed on any machine, since the seed alone decides every value."""
     submission = SUBMISSIONS / "flat_index.py"
     options = ("--reference", PROBLEM, "--seed", "7", "--json", "again")
     done = harness("check", submission, *options, folder=tmp_path)
@@ -114,7 +114,7 @@ def test_same_seed_gives_the_same_numbers(checked: Checked, tmp_path: Path) -> N
 def test_unusable_command_line_gives_status_2(
     tmp_path: Path, arguments: list[str | Path], message: str
 ) -> None:
-    """What cannot be done as asked is one line on stderr, and status 2."""
+    """A command line that cannot be carried out gives one line on stderr and status 2."""
     done = harness(*arguments, folder=tmp_path)
     assert done.status == 2
     assert message in done.err
@@ -122,7 +122,7 @@ def test_unusable_command_line_gives_status_2(
 
 
 def test_files_that_fit_no_problem_are_named(tmp_path: Path) -> None:
-    """A submission whose constructor asks for something else is told what is there."""
+    """A submission that fits no problem is named, with the arguments that it requires."""
     (tmp_path / "other.py").write_text(
         "class ModelNew:\n    def __init__(self, width, height):\n        pass\n"
     )
@@ -133,7 +133,7 @@ def test_files_that_fit_no_problem_are_named(tmp_path: Path) -> None:
 
 
 def test_leaderboard_ranks_what_was_checked(checked: Checked, tmp_path: Path) -> None:
-    """Reports of checks appear in the table; a file that changed since counts as not checked."""
+    """The table shows the reports of checks; a file that changed later counts as not checked."""
     shutil.copytree(checked.folder, tmp_path, dirs_exist_ok=True)
     board = ("leaderboard", "--reference", PROBLEM, "--format", "github", "--update", "BOARD.md")
     table = harness(*board, folder=tmp_path).out
@@ -157,9 +157,9 @@ def test_leaderboard_ranks_what_was_checked(checked: Checked, tmp_path: Path) ->
 
 
 def test_doctor_finds_nothing_wrong_here(tmp_path: Path) -> None:
-    """On a machine that was set up as the README says, every line is fine.
+    """`harness doctor` finds nothing wrong on a machine that was set up as the README says.
 
-    A sandbox, git and a browser may be missing; then it says what that costs.
+    A sandbox, git and a browser may be missing; doctor then says what that costs.
     """
     done = harness("doctor", folder=tmp_path)
     assert done.status == 0, done.out
@@ -171,7 +171,7 @@ def test_doctor_finds_nothing_wrong_here(tmp_path: Path) -> None:
 
 
 def test_doctor_says_how_to_mend_a_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a compiler, the command to get one stands in the line."""
+    """`harness doctor` prints the command that installs a missing compiler."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     done = harness("doctor", folder=tmp_path)
@@ -185,23 +185,23 @@ def test_doctor_says_how_to_mend_a_lack(tmp_path: Path, monkeypatch: pytest.Monk
 
 @dataclass(frozen=True)
 class Here:
-    """A folder with a reference and one wrong submission, of which nothing was checked yet."""
+    """A folder with a reference and one wrong submission, which no command has checked yet."""
 
     folder: Path
 
     def harness(self, *arguments: str | Path) -> Outcome:
-        """Run a command in it."""
+        """Run a harness command in the folder."""
         return harness(*arguments, folder=self.folder)
 
     @property
     def kept(self) -> list[Path]:
-        """The reports that were kept, for whatever purpose."""
+        """The paths of all reports that were kept, for the leaderboard and for `--resume`."""
         return list((self.folder / ".harness").rglob("*.json"))
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Here:
-    """As a repository of somebody's."""
+    """Return a folder that looks like a user's repository."""
     for name in ("reference", "submissions"):
         (tmp_path / name).mkdir()
     shutil.copy(PROBLEM, tmp_path / "reference")
@@ -213,7 +213,7 @@ CASE = "k1-s2-p1-b3x1x2-to1"
 
 
 def test_one_case_alone_is_quick_and_leaves_no_report(here: Here) -> None:
-    """`--case` replays a part: what was found is shown in full, and passes for no whole."""
+    """`--case` replays one case with its full explanation, and keeps no report."""
     done = here.harness("check", "submissions", "--case", CASE, "--seed", "1")
     assert done.status == 1, done.err
     assert "mine on conv_transpose1d: failed: 1 of 1 cases wrong: " in done.out
@@ -228,7 +228,7 @@ def test_one_case_alone_is_quick_and_leaves_no_report(here: Here) -> None:
 
 
 def test_unknown_case_is_told_with_the_nearest(here: Here) -> None:
-    """A slip of the finger runs nothing."""
+    """An unknown case runs nothing, and the error names the nearest cases."""
     done = here.harness("check", "submissions", "--case", CASE, "--case", f"{CASE}0")
     assert done.status == 2
     assert f"--case {CASE}0: no such case in grid quick; the nearest are {CASE}, " in done.err
@@ -239,7 +239,7 @@ def test_unknown_case_is_told_with_the_nearest(here: Here) -> None:
     "options", [("--resume",), ("--json", "reports.jsonl"), ("--junitxml", "reports.xml")]
 )
 def test_some_cases_are_no_report_to_keep(here: Here, options: tuple[str, ...]) -> None:
-    """Neither to take over, nor for a gate to compare with."""
+    """`--case` refuses options that keep reports, since a part does not stand for the whole."""
     done = here.harness("check", "submissions", "--case", CASE, *options)
     assert done.status == 2
     assert "leave out --resume, --json and --junitxml" in done.err
@@ -255,7 +255,7 @@ def test_some_cases_are_no_report_to_keep(here: Here, options: tuple[str, ...]) 
     ],
 )
 def test_numbers_that_cannot_be(here: Here, command: str, option: str, number: str) -> None:
-    """Nothing is run, so that no submission is blamed, and no good report is replaced."""
+    """An impossible number is an error before anything runs, so no good report is replaced."""
     done = here.harness(command, "submissions", option, number)
     assert done.status == 2
     assert f"argument {option}: '{number}' cannot be; give " in done.err
@@ -263,7 +263,7 @@ def test_numbers_that_cannot_be(here: Here, command: str, option: str, number: s
 
 
 def test_schedules_are_counted_from_0(here: Here) -> None:
-    """The simulator knows no other."""
+    """A negative schedule is refused, because the simulator counts schedules from 0."""
     done = here.harness("check", "submissions", "--schedule", "-1")
     assert done.status == 2
     assert "argument --schedule: '-1' cannot be" in done.err
@@ -280,7 +280,7 @@ def test_schedules_are_counted_from_0(here: Here) -> None:
     ],
 )
 def test_what_is_wrong_with_a_command_line(here: Here, arguments: list[str], message: str) -> None:
-    """Said in the words of that command."""
+    """A wrong command line gives the message or the usage of that command."""
     done = here.harness(*arguments)
     assert done.status == 2
     assert done.err.startswith(message)
@@ -288,7 +288,7 @@ def test_what_is_wrong_with_a_command_line(here: Here, arguments: list[str], mes
 
 @pytest.mark.parametrize("command", [("check", "."), ("leaderboard", "."), ("profile", "mine.py")])
 def test_without_references_the_option_is_named(tmp_path: Path, command: tuple[str, ...]) -> None:
-    """Whoever has none under reference/ is told how to say where they are."""
+    """The error names the option `--reference` if there is no folder reference/."""
     (tmp_path / "mine.py").write_text("class ModelNew:\n    pass\n")
     done = harness(*command, folder=tmp_path)
     assert done.status == 2
@@ -298,14 +298,14 @@ def test_without_references_the_option_is_named(tmp_path: Path, command: tuple[s
 
 
 def test_version(tmp_path: Path) -> None:
-    """What a report of a bug begins with."""
+    """`harness --version` prints the version, which a bug report needs."""
     done = harness("--version", folder=tmp_path)
     assert (done.status, done.out) == (0, f"harness {__version__}\n")
 
 
 @pytest.mark.parametrize("content", [b"", b"x = '\xe9'\n", "class ModelNew: pass".encode("utf-16")])
 def test_file_that_is_no_submission_gives_status_1(here: Here, content: bytes) -> None:
-    """It did not pass, like one that is wrong; the others are checked, and may pass."""
+    """A file that is not a submission gives one line and status 1, like a wrong submission."""
     (here.folder / "odd.py").write_bytes(content)
     done = here.harness("check", "odd.py")
     assert done.status == 1
@@ -329,8 +329,8 @@ def test_file_that_is_no_submission_gives_status_1(here: Here, content: bytes) -
 def test_arguments_are_looked_at_before_torch_is_loaded(
     tmp_path: Path, arguments: tuple[str, ...], status: int, words: str
 ) -> None:
-    """Help, and what is wrong with a command line, does not wait for seconds."""
-    # A module of that name that cannot be imported: nobody who imports it gets as far as an answer.
+    """Help and usage errors do not wait for the import of torch, which takes seconds."""
+    # This module hides the real torch: any import of it ends the command.
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')")
     done = run(
         [sys.executable, "-m", "harness", *arguments],
@@ -343,7 +343,7 @@ def test_arguments_are_looked_at_before_torch_is_loaded(
 
 @pytest.mark.thorough
 def test_a_check_does_without_torch_s_compiler(here: Here) -> None:
-    """To import it takes as long as torch itself, and nothing of it is used."""
+    """A check does not import torch's compiler, which it does not use and which takes seconds."""
     options = ("check", "submissions", "--case", CASE, "--seed", "1")
     done = run([sys.executable, "-X", "importtime", "-m", "harness", *options], here.folder)
     assert "1 of 1 cases wrong" in done.out

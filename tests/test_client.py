@@ -1,4 +1,4 @@
-"""The Python interface: what a program gets that scores kernels."""
+"""The Python interface, for programs that score kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support import ROOT, SUBMISSIONS, case, report, run, speed_result
 
 REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
 RIGHT = (ROOT / "tests" / "faults" / "honest.py").read_text()
-# No kernel, no compiler.
+# This submission has no kernel, so it needs no compiler.
 PLAIN = """
 from torch import nn
 
@@ -28,14 +28,14 @@ class ModelNew(nn.Module):
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[harness.Client]:
-    """One, for tests that only ask."""
+    """Yield one client for all tests that only submit to it."""
     with harness.Client(jobs=1, options=harness.Options(seed=1)) as client:
         yield client
 
 
 @pytest.mark.thorough
 def test_example_scores_the_submissions(tmp_path: Path) -> None:
-    """The ten lines of docs/ are a program; README and docs/python.md show its very text."""
+    """The example in docs/ is a program that runs, and README and docs/python.md show its text."""
     path = ROOT / "docs" / "score_submissions.py"
     names = {"flat_index", "shared_memory"}
     for name in names:
@@ -51,7 +51,10 @@ def test_example_scores_the_submissions(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_text_and_files_are_the_same(client: harness.Client, tmp_path: Path) -> None:
-    """The reports differ by the name and the path; a reference may be text, too."""
+    """A text and a file with the same contents give reports that differ by name and path only.
+
+    A reference may be given as text, too.
+    """
     (tmp_path / "right.py").write_text(RIGHT)
     futures = client.map([tmp_path / "right.py", str(tmp_path / "right.py"), RIGHT], REFERENCE)
     file, name, text = (future.result() for future in futures)
@@ -65,7 +68,10 @@ def test_text_and_files_are_the_same(client: harness.Client, tmp_path: Path) -> 
 
 @pytest.mark.thorough
 def test_futures_come_as_they_end(client: harness.Client) -> None:
-    """What is wrong earns nothing: torch did the other one's work."""
+    """`as_completed` yields each future when it ends, and a wrong submission earns nothing.
+
+    The wrong one leaves its work to torch.
+    """
     futures = client.map([RIGHT, PLAIN], REFERENCE)
     rewards = [harness.reward(each.result()) for each in harness.as_completed(futures)]
     assert sorted(each.value for each in rewards) == [0.0, 1.0]
@@ -85,7 +91,7 @@ def test_futures_come_as_they_end(client: harness.Client) -> None:
     ],
 )
 def test_any_text_gets_a_report(client: harness.Client, text: str, message: str) -> None:
-    """A program that scores what a model wrote need not catch what the model can write."""
+    """Any text gets a report, so a program that scores a model's output need not handle errors."""
     got = client.submit(text, REFERENCE).result()
     assert (got.verdict, harness.reward(got).value) == ("error", 0.0)
     assert message in got.message
@@ -93,12 +99,12 @@ def test_any_text_gets_a_report(client: harness.Client, text: str, message: str)
 
 
 def test_missing_file_is_a_report_too(client: harness.Client) -> None:
-    """It may be a name that a model made up."""
+    """A file that does not exist gets a report, because a model may have invented its name."""
     assert client.submit("missing.py", REFERENCE).result().message == "does not exist"
 
 
 def test_callers_mistakes_are_one_line(client: harness.Client) -> None:
-    """They are raised at once, and say what to do."""
+    """A caller's mistake raises HarnessError at once, in one line that says what to do."""
     with pytest.raises(HarnessError, match="has no Model; a reference defines Model"):
         client.submit(RIGHT, PLAIN)
     with pytest.raises(HarnessError, match=r"no such engine; there are .*processes"):
@@ -108,7 +114,7 @@ def test_callers_mistakes_are_one_line(client: harness.Client) -> None:
 
 
 def test_speed_needs_a_gpu(client: harness.Client) -> None:
-    """Where there is none, that is said at once, in one line."""
+    """`measure` raises one line at once if there is no GPU."""
     right = client.submit(RIGHT, REFERENCE).result()
     if right.device == "simulator":
         with pytest.raises(HarnessError, match=r"^nothing is timed on the simulator; .* on a GPU$"):
@@ -116,14 +122,17 @@ def test_speed_needs_a_gpu(client: harness.Client) -> None:
 
 
 def test_one_check_needs_no_client() -> None:
-    """It waits for the report; the options are the command line's."""
+    """`harness.check` waits for the report, and takes the command line's options."""
     options = harness.Options(grid="own", device="simulator", seed=5)
     got = harness.check(RIGHT, REFERENCE, options)
     assert (got.verdict, got.grid, got.seed) == ("passed", "own", 5)
 
 
 def test_reward_is_the_lower_end_of_the_speedup() -> None:
-    """Of what is right, and of times that can be trusted; else what is right earns 1."""
+    """The reward is the lower end of the speedup's interval, for a right submission.
+
+    It is 1 if the times are missing or doubtful, and 0 for a wrong submission.
+    """
     passed = report(case("passed"), verdict="passed", precision="fp32")
     speed = speed_result()
     scored = harness.reward(passed, speed)
@@ -137,7 +146,10 @@ def test_reward_is_the_lower_end_of_the_speedup() -> None:
 
 
 def test_import_is_cheap_and_complete() -> None:
-    """Every process of pytest imports the package: torch comes when something is asked for."""
+    """`import harness` does not import torch, and every name of `__all__` exists.
+
+    Every process of pytest imports the package.
+    """
     text = "import sys, harness; print('torch' in sys.modules, [n for n in harness.__all__ if not "
     done = run([sys.executable, "-c", f"{text}hasattr(harness, n)])"], ROOT)
     assert done.out == "False []\n", done.err

@@ -1,4 +1,4 @@
-"""Records between processes and on disk."""
+"""Encoding of records, between processes and on disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.system import codec
 
 @dataclass(frozen=True)
 class Part:
-    """What a record is made of."""
+    """A part of a record."""
 
     kind: Literal["small", "large"]
     sizes: tuple[tuple[int, ...], ...]
@@ -23,7 +23,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Record:
-    """With all that records have."""
+    """A record with every kind of field that records have."""
 
     path: Path
     parts: tuple[Part, ...]
@@ -38,14 +38,14 @@ RECORD = Record(Path("a b.py"), PARTS, {1: 2.5}, "line\n\ud800", 0.5)
 
 
 def test_record_comes_back_equal() -> None:
-    """Paths, tuples, keys and text that is no Unicode are as they were, from one line."""
+    """A record is one line, and paths, tuples, keys and lone surrogates decode to equal values."""
     text = codec.encode(RECORD)
     assert "\n" not in text
     assert codec.decode(text, Record) == RECORD
 
 
 def test_text_of_another_class_is_text() -> None:
-    """What derives from str, as torch.__version__ does, is written like any text."""
+    """A subclass of str, such as torch.__version__, is encoded like any text."""
     assert type(torch.__version__) is not str
     text = codec.encode(replace(RECORD, text=torch.__version__))
     assert codec.decode(text, Record).text == str(torch.__version__)
@@ -64,7 +64,7 @@ def test_text_of_another_class_is_text() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
-    """A value of another type, a missing field and what is no JSON are an error that says where."""
+    """A value of another type, a missing field or broken JSON is an error that gives the place."""
     text = codec.encode(RECORD)
     assert old in text
     with pytest.raises(ValueError, match=message):
@@ -73,12 +73,12 @@ def test_what_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 1}', "7"])
 def test_another_schema_is_told(text: str) -> None:
-    """What is of another schema, or none, is refused with what to do."""
+    """A record of another schema, or of none, is refused with a hint what to do."""
     with pytest.raises(ValueError, match="not a record of schema 2; write it again"):
         codec.decode_of_schema(text, Record, 2, "record", "write it again")
 
 
 def test_schema_that_fits_by_name_only_is_refused() -> None:
-    """A record of the right schema whose fields are others is an error that says which."""
+    """A record with the right schema number but other fields is an error that names a field."""
     with pytest.raises(ValueError, match=r"a record that does not fit schema 2: .*path"):
         codec.decode_of_schema('{"schema": 2}', Record, 2, "record", "write it again")

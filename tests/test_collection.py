@@ -1,4 +1,4 @@
-"""Every file of tests is collected."""
+"""Collection of every file of tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support import ROOT
 
 
 def test_every_file_of_tests_is_collected(request: pytest.FixtureRequest) -> None:
-    """Pytest passes over folders by their names alone, such as `build`, and says nothing of it."""
+    """Every file of tests is collected, although pytest silently skips folders such as `build`."""
     config = request.config
     asked = [Path(argument).resolve() for argument in config.args]
     if asked != [ROOT / "tests"] or config.option.keyword or config.option.markexpr:

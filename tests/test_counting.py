@@ -1,4 +1,4 @@
-"""All kernels of a forward in a few numbers."""
+"""Totals of the counters of all kernels in a forward."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.simulator.hardware.resources import Occupancy, Resources
 
 
 def kernel(space: str, launches: int, registers: int, spilled: int, warps: int) -> KernelProfile:
-    """A kernel of two blocks of 32 threads with ten loads from one space, two passes each."""
+    """Return a kernel of two blocks of 32 threads with ten loads from a space, two passes each."""
     loads = AccessCounts("load", space, 4, "mine.py", 7, 10, 320, 1280, 40, 40, 20, 10, 4)
     counters = KernelCounters(
         "k", launches, (2, 1, 1), (32, 1, 1), 0, {"integer": 320}, {"integer": 10},
@@ -27,7 +27,11 @@ def kernel(space: str, launches: int, registers: int, spilled: int, warps: int) 
 
 
 def test_totals_are_sums_over_kernels_and_the_worst_of_their_resources() -> None:
-    """Each space by its own measure; what ptxas spills counts for every thread of every launch."""
+    """Totals are sums over kernels, except for registers and occupancy, which are the worst.
+
+    Each memory space counts in its own unit. Memory that ptxas spills counts for every thread of
+    every launch.
+    """
     found = totals(
         [
             kernel("global", 1, 32, 0, 64),
@@ -53,7 +57,7 @@ def test_totals_are_sums_over_kernels_and_the_worst_of_their_resources() -> None
 
 
 def test_lines_have_what_all_kernels_did_there() -> None:
-    """Of one file alone: instructions, accesses and branches of a line, summed over kernels."""
+    """Counters of a line are sums over all kernels, for the lines of one file."""
     plain = kernel("global", 1, 32, 0, 64)
     lines = (LineCounts("/x/mine.py", 7, 20, 640), LineCounts("cuda_fp16.h", 7, 5, 160))
     branches = (BranchCounts("mine.py", 8, 10, 3), BranchCounts(None, None, 1, 1))
@@ -69,7 +73,7 @@ def test_lines_have_what_all_kernels_did_there() -> None:
 
 
 def test_nothing_is_not_divided_by() -> None:
-    """A forward without kernels has totals too, and no ratios."""
+    """A forward without kernels has totals, but its ratios are None."""
     nothing = totals([])
     assert nothing.launches == 0
     assert nothing.sectors_per_request is None

@@ -1,4 +1,4 @@
-"""Which lines of a submission's device code ran, as reports and files tell it."""
+"""Coverage of a submission's device code by line, in reports and in files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.simulator_only
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 BREAK = "            break;\n"
 SUBMISSION = (SUBMISSIONS / "flat_index.py").read_text()
-# No case of any grid has an output of so many positions.
+# No case of any grid has an output of this length.
 NEVER = """        if (out_length == 1234567) {
             out[0] = 1;
             return;
@@ -35,7 +35,7 @@ template <typename scalar_t>
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    """A submission with a branch that is never taken, and a kernel that is never launched."""
+    """Return a submission with a branch that is never taken and a kernel that is never launched."""
     assert BREAK in SUBMISSION
     with_branch = SUBMISSION.replace("    for (int k = 0;", NEVER + "    for (int k = 0;", 1)
     return with_branch.replace("template <typename scalar_t>\n", UNUSED, 1)
@@ -43,19 +43,19 @@ def text() -> str:
 
 @pytest.fixture(scope="module")
 def checked(text: str, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """What is said of it, after the problem's own configuration and a small case."""
+    """Return its report, after the problem's own configuration and a small case."""
     path = tmp_path_factory.mktemp("coverage") / "flat_index.py"
     path.write_text(text)
     return evaluate(request_for(path, PROBLEM, "reduced", "k2-s3-b1x3x17-to8"))
 
 
 def line_of(text: str, piece: str) -> int:
-    """The first line that holds it, from 1."""
+    """Return the number of the first line that holds a piece of text, from 1."""
     return next(n for n, line in enumerate(text.splitlines(), 1) if piece in line)
 
 
 def test_lines_that_never_ran_are_told(checked: Report, text: str) -> None:
-    """A branch that no case takes and a kernel that no case launches; all else ran."""
+    """Only a branch that no case takes and a kernel that no case launches are missed."""
     assert checked.coverage is not None
     never = {line_of(text, piece) for piece in ("out[0] = 1;", "out[threadIdx.x] = 1;")}
     assert never <= set(checked.coverage.missed)
@@ -66,7 +66,7 @@ def test_lines_that_never_ran_are_told(checked: Report, text: str) -> None:
 
 
 def test_verdict_says_what_was_not_run(checked: Report) -> None:
-    """In its first line the number, and below it the lines themselves."""
+    """The first line of a verdict counts the missed lines, and the text below it lists them."""
     assert checked.coverage is not None
     missed = len(checked.coverage.missed)
     total = missed + len(checked.coverage.reached)
@@ -77,7 +77,7 @@ def test_verdict_says_what_was_not_run(checked: Report) -> None:
 
 
 def test_branches_that_went_one_way_are_told(checked: Report, text: str) -> None:
-    """What no case took is one of them; the test for the end of the output is none."""
+    """A condition that went one way in every case is listed, other conditions are not."""
     assert checked.coverage is not None
     ways: dict[int, list[tuple[bool, bool]]] = {}
     for branch in checked.coverage.branches:
@@ -87,27 +87,27 @@ def test_branches_that_went_one_way_are_told(checked: Report, text: str) -> None
     assert ways[line_of(text, "if (index >= total)")] == [(True, True)]
     one_way = checked.coverage.one_way(text).split(", ")
     assert str(line_of(text, "out_length == 1234567")) in one_way
-    # What the compiler makes of a division is nobody's condition.
+    # The compiler makes branches of a division, which are not conditions of the source.
     assert str(line_of(text, "row = index / out_length")) not in one_way
     words = f"conditions of device code that went one way in every case: {', '.join(one_way)}"
     assert words in full(checked)
 
 
 def test_lines_with_counters_have_their_ptx(checked: Report, text: str) -> None:
-    """What the compiler made of a line, in the PTX's order; of what never ran there is none."""
+    """Each line with counters has its PTX instructions in order; a line that never ran has none."""
     ptx = {each.line: each for each in checked.ptx}
     assert set(ptx) == {line.line for line in checked.lines}
     store = ptx[line_of(text, "out[index] = ")]
     assert [each for each in store.instructions if each.startswith("st.global")]
     assert store.kernel == "conv_transpose1d_flat_kernel"
-    # There is no loop: every warp comes by each of them.
+    # The line is not in a loop, so every warp that runs it runs each of its instructions.
     counted = next(line for line in checked.lines if line.line == store.line)
     assert counted.warp_instructions % len(store.instructions) == 0
     assert line_of(text, "out[threadIdx.x] = 1;") not in ptx
 
 
 def test_branches_of_two_runs_are_joined() -> None:
-    """By their lines, and by their places among a line's branches."""
+    """Branches of two runs are joined by line, and by their place among the line's branches."""
     one = Coverage((1,), (), (), (Branch(1, True, False), Branch(1, False, False)))
     other = Coverage((1,), (), (), (Branch(1, False, True), Branch(2, True, False)))
     joined = (Branch(1, True, True), Branch(1, False, False), Branch(2, True, False))
@@ -116,7 +116,7 @@ def test_branches_of_two_runs_are_joined() -> None:
 
 @pytest.mark.thorough
 def test_line_that_a_case_reaches_is_reached(tmp_path: Path) -> None:
-    """Where every line runs, the verdict says nothing of lines."""
+    """The verdict does not mention lines if every line ran in some case."""
     path = tmp_path / "flat_index.py"
     path.write_text(SUBMISSION)
     one = evaluate(request_for(path, PROBLEM, "reduced"))
@@ -130,7 +130,7 @@ def test_line_that_a_case_reaches_is_reached(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_blocks_that_other_processes_run_count(tmp_path: Path) -> None:
-    """Where blocks run on several cores, lines are reached all the same."""
+    """Coverage is the same if several processes run the blocks."""
     path = tmp_path / "flat_index.py"
     path.write_text(SUBMISSION)
     alone, shared = (
@@ -141,7 +141,7 @@ def test_blocks_that_other_processes_run_count(tmp_path: Path) -> None:
 
 
 def test_lcov_has_every_line(text: str, tmp_path: Path) -> None:
-    """`--coverage` writes what editors and genhtml read, of each submission and problem."""
+    """`--coverage` writes an LCOV file for editors and genhtml, for each submission and problem."""
     path = tmp_path / "flat_index.py"
     path.write_text(text)
     options = ("--reference", PROBLEM, "--grid", "own", "--coverage", "lines.info")
@@ -158,7 +158,10 @@ def test_lcov_has_every_line(text: str, tmp_path: Path) -> None:
 
 
 def test_lcov_has_both_ways_of_each_branch() -> None:
-    """Of one to which no thread came, neither; then the numbers of ways, and of those taken."""
+    """An LCOV file has both ways of each branch, and the counts of all ways and of those taken.
+
+    A branch that no thread reached has a dash for each way.
+    """
     branches = (Branch(3, True, False), Branch(3, False, False), Branch(8, True, True))
     lines = lcov([("a", "a.py", Coverage((3, 8), (), (), branches))]).splitlines()
     told = [line for line in lines if line.startswith("BR")]
@@ -167,7 +170,7 @@ def test_lcov_has_both_ways_of_each_branch() -> None:
 
 
 def test_lcov_of_a_submission_whose_name_has_spaces() -> None:
-    """A test's name has no spaces there, and a folder's stays."""
+    """An LCOV test name has no spaces; the path keeps its spaces."""
     text = lcov([("a b", "/x y/a b.py", Coverage((3,), (2,)))])
     wanted = "TN:a_b|SF:/x y/a b.py|DA:2,0|DA:3,1|LF:2|LH:1|end_of_record|"
     assert text == wanted.replace("|", "\n")
@@ -178,12 +181,12 @@ def test_lcov_of_a_submission_whose_name_has_spaces() -> None:
     [((1, 9), (3, 4), "3-4"), ((4,), (3, 5), "3, 5"), ((), (1, 3, 9), "1-9")],
 )
 def test_lines_in_words(reached: tuple[int, ...], missed: tuple[int, ...], words: str) -> None:
-    """Ranges go on over lines without code, and end where a line ran."""
+    """A range of missed lines continues over lines without code, and ends where a line ran."""
     assert Coverage(reached, missed).words() == words
 
 
 def test_many_ranges_are_cut_off() -> None:
-    """One line stays one line."""
+    """A long list of ranges is cut off, so that it stays one line."""
     of = Coverage(tuple(range(0, 60, 2)), tuple(range(1, 60, 2)))
     assert of.words().endswith(", and 18 more")
 
@@ -193,14 +196,14 @@ def test_many_ranges_are_cut_off() -> None:
     [(None, []), (Coverage((1, 2), (3,)), ["66%"]), (Coverage((1,), ()), ["100%"])],
 )
 def test_leaderboard_has_the_share(coverage: Coverage | None, shown: list[str]) -> None:
-    """Rounded down; no column where nobody looked."""
+    """The leaderboard rounds the share of lines down, and has no column without coverage."""
     standing = Standing("mine", report(case("passed"), verdict="passed", coverage=coverage))
     columns = columns_of(Board("conv", None, (standing,)))
     assert [c.text(standing) for c in columns if c.header == "lines run"] == shown
 
 
 def test_folder_for_the_file_is_refused(tmp_path: Path) -> None:
-    """What cannot be written is told before anything runs."""
+    """`--coverage FOLDER` is an error before anything runs."""
     arguments = ("check", SUBMISSIONS / "flat_index.py", "--reference", PROBLEM)
     done = harness(*arguments, "--coverage", tmp_path, folder=tmp_path)
     assert done.status == 2

@@ -1,4 +1,4 @@
-"""The simulator in a torch that was built for CUDA, beside a GPU or without one."""
+"""The simulator in a torch that was built for CUDA, on machines with and without a GPU."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ModelNew(torch.nn.Module):
 
 @pytest.mark.thorough
 def test_kernels_are_simulated(tmp_path: Path) -> None:
-    """Not one of torch's own kernels for a GPU runs, and the verdict is the simulator's."""
+    """The simulator runs a submission's kernels, even if torch was built for CUDA."""
     reference = REFERENCE / "conv_transpose1d.py"
     command = ("check", SUBMISSIONS / "flat_index.py", "--reference", reference)
     done = harness(*command, "--device", "simulator", folder=tmp_path)
@@ -57,7 +57,10 @@ def test_kernels_are_simulated(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_what_only_the_real_runtime_has_is_unsupported(tmp_path: Path) -> None:
-    """It has a name, as where there is no such runtime."""
+    """A runtime call that only the real runtime has is unsupported by name.
+
+    A torch without CUDA gives the same verdict.
+    """
     (tmp_path / "graphs.py").write_text(GRAPHS)
     command = ("check", "graphs.py", "--reference", DOUBLE, "--device", "simulator")
     done = harness(*command, folder=tmp_path)

@@ -1,4 +1,7 @@
-"""The engine `dask`: the reports of a local run from machines that share nothing, whatever dies."""
+"""The engine `dask`: machines that share nothing give the reports of a local run.
+
+Workers, the scheduler and the network may fail meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from tests.support import ROOT, harness, pytest_, reports
 
 REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
 HONEST = (ROOT / "tests" / "faults" / "honest.py").read_text()
-# No kernel and no compiler: `failed`, since torch does the work.
+# This submission needs no compiler. Its verdict is `failed`, since torch does the work.
 PLAIN = """
 from torch import nn
 
@@ -24,7 +27,7 @@ class ModelNew(nn.Module):
     def forward(self, x):
         return x + x
 """
-# Of headers, one lies beside it, and the other one where it is at the sender's.
+# One header lies beside the submission, the other one in another folder of the sender's.
 WITH_HEADERS = HONEST.replace(
     "__global__", '#include "/srv/submissions/near.cuh"\n#include "FAR_HEADER"\n__global__'
 ).replace("x[i] + x[i]", "NEAR * x[i] + FAR * x[i]")
@@ -42,14 +45,17 @@ COMMAND = ("check", "here", "--reference", "double.py", "--seed", "1", "--json",
 
 
 def comparable(report: Report) -> Report:
-    """Without what differs in every run: times, and whether a build was found."""
+    """Return a report without what differs in every run: times, and whether builds were reused."""
     cases = tuple(replace(case, seconds=0.0) for case in report.cases)
     return replace(report, seconds=0.0, checked_at="", builds=(), cases=cases)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two workers, of which three may die for one submission."""
+    """Yield a cluster of two workers.
+
+    An evaluation may lose its worker twice; the third loss makes it an error.
+    """
     allowed = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2"}
     made = Cluster(tmp_path_factory.mktemp("cluster"), **allowed)
     try:
@@ -63,7 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def here(cluster: Cluster) -> Iterator[Path]:
-    """A folder of submissions at the sender's, which is gone afterwards."""
+    """Yield a folder of submissions on the sender's machine, and remove it afterwards."""
     folder = cluster.sender / "here"
     folder.mkdir()
     yield folder
@@ -71,7 +77,7 @@ def here(cluster: Cluster) -> Iterator[Path]:
 
 
 def begun(cluster: Cluster, here: Path, name: str, seconds: int) -> Running:
-    """A check under way of a submission that sleeps first, with another one beside it."""
+    """Start a check of two submissions, of which one sleeps first for that many seconds."""
     (here / f"{name}.py").write_text(SLEEPS.format(seconds=seconds) + PLAIN)
     (here / f"a{name}.py").write_text(PLAIN)
     return cluster.harness(*COMMAND)
@@ -80,9 +86,10 @@ def begun(cluster: Cluster, here: Path, name: str, seconds: int) -> Running:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_reports_are_those_of_a_local_run(cluster: Cluster, here: Path) -> None:
-    """Headers beside a submission and elsewhere are there, the scheduler is not; then --resume.
+    """A cluster gives the reports of a local run, and `--resume` takes them over.
 
-    What one worker built is not built again for another problem.
+    The workers have the headers beside a submission and those elsewhere. Submissions cannot reach
+    the scheduler. A build that one worker made serves other problems, too.
     """
     far = cluster.sender / "far"
     far.mkdir()
@@ -119,7 +126,10 @@ def test_reports_are_those_of_a_local_run(cluster: Cluster, here: Path) -> None:
 
 @pytest.mark.thorough
 def test_submission_whose_worker_dies_three_times_is_an_error(cluster: Cluster, here: Path) -> None:
-    """The other one has its report, and the cluster goes on."""
+    """A submission whose worker dies three times is an error, and the cluster goes on.
+
+    The other submission has its report.
+    """
     running = begun(cluster, here, "deadly", 3600)
     for _ in range(3):
         process, worker = wait_for_submission(running, "deadly")
@@ -133,7 +143,7 @@ def test_submission_whose_worker_dies_three_times_is_an_error(cluster: Cluster, 
 
 @pytest.mark.thorough
 def test_ctrl_c_ends_what_is_under_way_everywhere(cluster: Cluster, here: Path) -> None:
-    """One line at the sender's, and nobody is left on the workers."""
+    """Ctrl-C prints one line at the sender, and leaves no process on the workers."""
     running = begun(cluster, here, "endless", 3600)
     process, _ = wait_for_submission(running, "endless")
     running.wait_for("aendless on double: ")
@@ -148,7 +158,10 @@ def test_ctrl_c_ends_what_is_under_way_everywhere(cluster: Cluster, here: Path) 
 
 @pytest.mark.thorough
 def test_scheduler_that_restarts_loses_nothing(cluster: Cluster, here: Path) -> None:
-    """What was under way is sent again; workers end with their scheduler, and are started anew."""
+    """A restart of the scheduler loses no report, since the sender sends unfinished requests again.
+
+    Workers end with their scheduler, and are started anew.
+    """
     running = begun(cluster, here, "patient", 4)
     process, _ = wait_for_submission(running, "patient")
     cluster.stop_scheduler()
@@ -163,7 +176,10 @@ def test_scheduler_that_restarts_loses_nothing(cluster: Cluster, here: Path) -> 
 
 @pytest.mark.thorough
 def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
-    """Workers are cut off while they evaluate; when they are there again, so are the reports."""
+    """A network that is cut during an evaluation loses no report.
+
+    The cut ends the evaluation; it is made again when the workers are back.
+    """
     if not cluster.network.is_there:
         pytest.skip("the machine allows no network namespaces, so that there is nothing to cut")
     running = begun(cluster, here, "remote", 6)
@@ -179,7 +195,7 @@ def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
 
 @pytest.mark.thorough
 def test_full_disk_is_told(tmp_path: Path) -> None:
-    """In one line with the worker's address, where there is no other; else that one takes over."""
+    """A worker's full disk is one line with its address, unless another worker takes over."""
     alone = Cluster(tmp_path)
     try:
         if not alone.network.is_there:
@@ -202,7 +218,7 @@ def test_full_disk_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_another_version_is_refused(cluster: Cluster, here: Path, tmp_path: Path) -> None:
-    """In one line, before anything runs."""
+    """A worker with another version of the harness is refused in one line, before anything runs."""
     shutil.copytree(ROOT / "harness", tmp_path / "harness")
     with (tmp_path / "harness" / "defaults.py").open("a") as file:
         file.write("# Another version.\n")
@@ -217,7 +233,7 @@ def test_another_version_is_refused(cluster: Cluster, here: Path, tmp_path: Path
 
 
 def test_without_a_scheduler_there_is_a_cluster_of_this_machine(tmp_path: Path) -> None:
-    """Nothing has to be started for it."""
+    """`--engine dask` without a scheduler starts a cluster of this machine by itself."""
     (tmp_path / "plain.py").write_text(PLAIN)
     checked = harness(
         "check", ".", "--reference", REFERENCE, "--engine", "dask", "--grid", "own",
@@ -229,7 +245,7 @@ def test_without_a_scheduler_there_is_a_cluster_of_this_machine(tmp_path: Path) 
 
 @pytest.mark.thorough
 def test_pytest_has_a_cluster_of_this_machine_too(tmp_path: Path) -> None:
-    """Without a scheduler's address, as the command."""
+    """Pytest starts a cluster of this machine, too, if it gets no scheduler's address."""
     (tmp_path / "plain.py").write_text(PLAIN)
     own = ("--reference", REFERENCE, "--grid", "own", "--harness-engine", "dask")
     done = pytest_(".", *own, "-k", "not speed", folder=tmp_path)
@@ -238,7 +254,7 @@ def test_pytest_has_a_cluster_of_this_machine_too(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
-    """No scheduler there, and options that say nothing on a cluster."""
+    """An unreachable scheduler is an error of one line; so is an option that a cluster lacks."""
     (tmp_path / "plain.py").write_text(PLAIN)
     command = ("check", ".", "--reference", REFERENCE)
     nobody = ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""How long a check may take in all, whatever its single steps and builds take."""
+"""Deadlines for all steps and all builds of a check together."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_steps_have_a_deadline_together(tmp_path: Path) -> None:
-    """Each call ends in time, and all of them do not: that is told, and other cases are not run."""
+    """A check ends at `--check-seconds`, even if each call is within its own deadline.
+
+    The report gives the reason, and the remaining cases are not run.
+    """
     (tmp_path / "sleeps.py").write_text(SLEEPS)
     problem = ROOT / "reference" / "conv_transpose1d.py"
     command = ("check", "sleeps.py", "--reference", problem, "--device", "simulator")
@@ -89,7 +92,7 @@ def test_steps_have_a_deadline_together(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_pytest_has_the_same_deadline(tmp_path: Path) -> None:
-    """What the option says holds there, too."""
+    """`--check-seconds` has the same effect under pytest."""
     (tmp_path / "sleeps.py").write_text(SLEEPS_LONG)
     words = ("sleeps.py", "--reference", REFERENCE, "--device", "simulator")
     done = pytest_(*words, "--check-seconds", "2", folder=tmp_path)
@@ -99,7 +102,7 @@ def test_pytest_has_the_same_deadline(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
-    """Who leaves half a call behind keeps the device busy, not the check beyond its deadline."""
+    """A submission that sends half a call cannot keep the device waiting past the deadline."""
     (tmp_path / "half.py").write_text(HALF_A_CALL)
     command = ("check", "half.py", "--reference", REFERENCE, "--device", "simulator")
     limits = ("--step-seconds", "4", "--check-seconds", "6", "--json", "reports")
@@ -112,7 +115,11 @@ def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_builds_have_a_deadline_together(tmp_path: Path) -> None:
-    """A build that none has made before takes longer than this one second."""
+    """All builds of a submission together end at `--build-seconds`.
+
+    A random text in the source keeps the builds out of the cache, so they take longer than a
+    second.
+    """
     (tmp_path / "builds.py").write_text(BUILDS.format(secrets.token_hex()))
     command = ("check", "builds.py", "--reference", REFERENCE, "--device", "simulator")
     done = harness(*command, "--build-seconds", "1", folder=tmp_path)

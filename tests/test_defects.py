@@ -1,4 +1,4 @@
-"""Mistakes seen in real submissions, and the verdict that each gets from `harness check`."""
+"""Mistakes seen in real submissions, and the verdict that `harness check` gives each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import ROOT, OnDemand, harness, reports, thorough_but
 
 FOLDER = ROOT / "tests" / "defects"
 
-# What the report's message must say of those that never get as far as a number.
+# Part of the report's message, for defects that stop before they compute a number.
 STOPPED = {
     "unknown_keyword": (
         "TypeError: load_inline() got an unexpected keyword argument 'extra_nvcc_flags'"
@@ -31,7 +31,7 @@ STOPPED = {
     ),
 }
 
-# The diagnosis of those that compute something else, and what the failing cases share.
+# The diagnosis, and what the failing cases share, for defects that compute wrong numbers.
 WRONG = {
     "no_divisibility_test": ("no divisibility test", "stride > 1"),
     "padding_twice": ("padding applied twice", "padding > 0"),
@@ -43,13 +43,14 @@ WRONG = {
 }
 
 
-# One that does not run, one that does not compile, one that is wrong and one that the memory tells.
+# One defect that does not run, one that does not compile, one with wrong numbers, and one with a
+# wrong memory access.
 QUICK = {"unknown_keyword", "redeclared_in_initialiser", "no_divisibility_test", "one_past_end"}
 
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
-    """By name, each defect's report on conv_transpose1d."""
+    """Return each defect's report on conv_transpose1d, by name."""
     folder = tmp_path_factory.mktemp("defects")
     options = ("--reference", ROOT / "reference" / "conv_transpose1d.py", "--json", "-")
 
@@ -62,12 +63,12 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
 
 
 def first_failure(report: Report) -> CaseReport:
-    """The case that the report shows."""
+    """Return the case that the report shows."""
     return report.case(report.smallest_failure)
 
 
 def test_every_defect_has_an_expectation() -> None:
-    """No file of the folder is forgotten here."""
+    """Every file of the folder has an expectation here."""
     others = {
         "tail_unwritten",
         "one_past_end",
@@ -84,7 +85,7 @@ def test_every_defect_has_an_expectation() -> None:
 def test_mistake_that_stops_is_an_error_with_its_reason(
     checked: dict[str, Report], name: str
 ) -> None:
-    """What does not build, import or run is an error whose one line says what is wrong."""
+    """A submission that does not build, import or run is an error with the reason in one line."""
     assert checked[name].verdict == "error"
     assert STOPPED[name] in checked[name].message
     assert "\n" not in checked[name].message
@@ -97,7 +98,7 @@ def test_mistake_that_stops_is_an_error_with_its_reason(
     ),
 )
 def test_compiler_error_names_the_submissions_line(checked: dict[str, Report], name: str) -> None:
-    """The place of a compiler's error is the submission's file, at the line that is wrong."""
+    """A compiler error names the submission's file and the wrong line."""
     place = checked[name].message.partition(f"{name}.py(")[2].partition(")")[0]
     line = (FOLDER / f"{name}.py").read_text().splitlines()[int(place) - 1]
     wrong = {
@@ -105,7 +106,7 @@ def test_compiler_error_names_the_submissions_line(checked: dict[str, Report], n
         "undefined_dispatch_type": "scalar_type",
         "missing_cuda_header": "getCurrentCUDAStream",
     }
-    # A macro's arguments count as one place, the line on which they end.
+    # The compiler reports an error in a macro's arguments at the line on which they end.
     assert wrong[name] in line or line.strip().endswith(");")
 
 
@@ -122,31 +123,31 @@ def test_wrong_numbers_get_the_name_of_the_mistake(checked: dict[str, Report], n
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, sorted(WRONG.keys() - {"index_of_16_bits"})))
 def test_picture_of_the_mistake_is_the_submissions(checked: dict[str, Report], name: str) -> None:
-    """What the named mistake gives is wrong where the submission is, by as much."""
+    """The diagnosed mistake gives wrong values where the submission does, off by as much."""
     pictures = [case.picture for case in checked[name].cases if case.picture]
     assert 1 <= len(pictures) <= 5
     assert first_failure(checked[name]).picture in pictures
     assert {picture.mistake for picture in pictures} == {WRONG[name][0]}
     for picture in pictures:
         assert picture.overview.mistake == picture.overview.errors
-    # One of them shows more than a few numbers.
+    # A picture of a few numbers alone would agree by chance.
     assert max(math.prod(picture.shape) for picture in pictures) >= 100
 
 
 def drawn(report: Report) -> list[tuple[str, str]]:
-    """Of each picture its cells' codes, as they are and as the mistake gives them."""
+    """Return the cells' codes of each picture, as they are and as the mistake gives them."""
     pictures = [case.picture.overview for case in report.cases if case.picture]
     return [(codes_of(one.errors), codes_of(one.mistake)) for one in pictures]
 
 
 def codes_of(pages: Rows) -> str:
-    """All rows of all pages."""
+    """Return all rows of all pages as one text."""
     return "|".join(row for page in pages for row in page)
 
 
 @pytest.mark.thorough
 def test_mistakes_without_a_wrong_number_have_their_pictures(checked: dict[str, Report]) -> None:
-    """What is written beside the output, what has no place in it, and what never came."""
+    """Pictures show writes outside the output, wrong numbers of channels, and a missing output."""
     for errors, mistake in drawn(checked["one_past_end"]):
         assert errors.rstrip(" ").endswith("o")
         assert set(errors) <= set(". |o")
@@ -165,14 +166,17 @@ def test_mistakes_without_a_wrong_number_have_their_pictures(checked: dict[str, 
 
 @pytest.mark.thorough
 def test_null_pointer_has_the_name_of_what_is_missing(checked: dict[str, Report]) -> None:
-    """Every case without a bias fails at it, and none with one."""
+    """The diagnosis of a null pointer names the tensor that is missing."""
     diagnosis = first_failure(checked["null_bias"]).diagnosis
     assert diagnosis.startswith("bias read where there is none: ")
 
 
 @pytest.mark.thorough
 def test_variable_that_nothing_has_set_is_told_with_its_line(checked: dict[str, Report]) -> None:
-    """What it holds by chance, such as 0 or an earlier block's sum, cannot hide it."""
+    """An uninitialised variable is diagnosed with its line, whatever value it holds by chance.
+
+    That value may be 0 or an earlier block's sum.
+    """
     lines = (FOLDER / "sum_not_set.py").read_text().splitlines()
     read = next(number for number, line in enumerate(lines, 1) if "out[index] = sum" in line)
     report = checked["sum_not_set"]
@@ -185,7 +189,7 @@ def test_variable_that_nothing_has_set_is_told_with_its_line(checked: dict[str, 
 
 @pytest.mark.thorough
 def test_picture_of_what_was_not_written_shows_where(checked: dict[str, Report]) -> None:
-    """From a position on nothing was written: a part of the picture says so, up to its end."""
+    """The picture of a partly written output shows the unwritten part, up to the end."""
     for name in ("tail_unwritten", "index_of_16_bits"):
         picture = first_failure(checked[name]).picture
         assert picture is not None
@@ -197,7 +201,7 @@ def test_picture_of_what_was_not_written_shows_where(checked: dict[str, Report])
 
 @pytest.mark.thorough
 def test_lines_of_the_kernel_have_counters(checked: dict[str, Report]) -> None:
-    """All instructions of a kernel are some line's, and the lines are those that ran."""
+    """Each instruction of a kernel counts for one line, and only lines that ran have counters."""
     report = checked["padding_twice"]
     assert report.counters is not None
     assert report.coverage is not None
@@ -210,7 +214,7 @@ def test_lines_of_the_kernel_have_counters(checked: dict[str, Report]) -> None:
 
 @pytest.mark.thorough
 def test_wrong_channels_get_no_word_about_the_length(checked: dict[str, Report]) -> None:
-    """An output with other channels and the right length is named by its channels."""
+    """The diagnosis of wrong channels does not mention the output's length, which is right."""
     report = checked["output_of_input_channels"]
     assert report.verdict == "failed"
     failure = first_failure(report)
@@ -220,7 +224,7 @@ def test_wrong_channels_get_no_word_about_the_length(checked: dict[str, Report])
 
 @pytest.mark.thorough
 def test_unwritten_tail_is_seen_in_memory(checked: dict[str, Report]) -> None:
-    """Elements that no thread wrote are counted by the device, not guessed from their values."""
+    """The device counts the elements that no thread wrote, and does not guess from their values."""
     report = checked["tail_unwritten"]
     assert report.verdict == "failed"
     assert "output elements were never written" in first_failure(report).message
@@ -230,7 +234,7 @@ def test_unwritten_tail_is_seen_in_memory(checked: dict[str, Report]) -> None:
 
 
 def test_write_past_the_end_is_seen_in_memory(checked: dict[str, Report]) -> None:
-    """One store past the output fails every case, though every number in it is right."""
+    """A store past the output's end fails every case, though every number in it is right."""
     report = checked["one_past_end"]
     assert report.verdict == "failed"
     assert report.count("failed") == len(report.cases)
@@ -249,7 +253,7 @@ def test_write_past_the_end_is_seen_in_memory(checked: dict[str, Report]) -> Non
 
 @pytest.mark.thorough
 def test_illegal_access_spoils_its_own_cases_alone(checked: dict[str, Report]) -> None:
-    """A context that a null pointer has broken is whole again in the next case."""
+    """A null pointer fails its own cases alone, since the next case gets a working context."""
     report = checked["null_bias"]
     assert report.verdict == "failed"
     for case in report.cases:
@@ -261,7 +265,10 @@ def test_illegal_access_spoils_its_own_cases_alone(checked: dict[str, Report]) -
 
 @pytest.mark.thorough
 def test_shared_memory_that_was_not_asked_for_is_an_error(checked: dict[str, Report]) -> None:
-    """Of more than 48 KiB the attribute is missing; more than 227 KiB CUDA may refuse for it."""
+    """A launch with more than 48 KiB of shared memory is an error without cudaFuncSetAttribute.
+
+    A launch with more than 227 KiB is declined, since CUDA may refuse it with the attribute, too.
+    """
     report = checked["no_opt_in"]
     assert report.verdict == "error"
     stopped = {case.id: case for case in report.cases if case.verdict != "passed"}

@@ -1,4 +1,4 @@
-"""Files and disks that are not as the harness would like them: one line each, and it goes on."""
+"""Odd files and full disks: each costs one line, and the harness goes on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ODD = {
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of what a *.py may be, with three submissions among it."""
+    """Return a folder with odd files called *.py, and three submissions among them."""
     folder = tmp_path_factory.mktemp("odd")
     os.mkfifo(folder / "pipe.py")
     (folder / "link.py").symlink_to("nowhere.py")
@@ -60,14 +60,14 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def said(odd: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """What `harness check` says of the folder."""
+    """Return the outcome of `harness check` on that folder."""
     command = ("check", odd, "--reference", REFERENCE)
     return harness(*command, folder=tmp_path_factory.mktemp("said"))
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_each_odd_file_is_one_line(said: Outcome, name: str) -> None:
-    """It names the file as it was found, and says what is wrong with it."""
+    """Each odd file gets one line, with its path and what is wrong with it."""
     lines = [line for line in said.out.splitlines() if f"/{name}.py: " in line]
     assert len(lines) == 1, said.out
     assert ODD[name] in lines[0]
@@ -75,9 +75,10 @@ def test_each_odd_file_is_one_line(said: Outcome, name: str) -> None:
 
 @pytest.mark.thorough
 def test_submissions_among_odd_files_run(said: Outcome) -> None:
-    """One lies in a folder that is called like a file, another has spaces in its name.
+    """Submissions run although odd files lie beside them.
 
-    A third has a name that would write in red: it is refused, and its name shown without that.
+    One lies in a folder called folder.py, another has spaces in its name. A third has control
+    characters in its name: it is refused, and its name is printed without them.
     """
     assert said.status == 1
     assert said.err == ""
@@ -89,13 +90,16 @@ def test_submissions_among_odd_files_run(said: Outcome) -> None:
 
 @pytest.mark.thorough
 def test_pytest_reads_odd_files_too(odd: Path, tmp_path: Path) -> None:
-    """Nobody waits for a pipe; files are told that are no submissions though they speak of it."""
+    """Pytest reports odd files and does not wait for a pipe.
+
+    Unusable files fail if they mention ModelNew. Others are listed as not collected.
+    """
     command = (odd, "--reference", REFERENCE, "--device", "simulator", f"--rootdir={odd}")
     done = pytest_(*command, "-k", "is_submission or speed", folder=tmp_path)
     assert done.status == 1
     for name in ("huge", "latin1", "null", "deep", "nested"):
         assert f"{name}.py: {ODD[name]}" in done.out
-    # These say nothing of ModelNew.
+    # These files do not mention ModelNew.
     for name in ("pipe", "link", "empty"):
         assert f"not collected: {odd}/{name}.py: {ODD[name]}" in done.out
     assert "Traceback" not in done.out + done.err
@@ -103,7 +107,7 @@ def test_pytest_reads_odd_files_too(odd: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
-    """Both front ends say that it cannot be read."""
+    """Both front ends say in one line that a file cannot be read."""
     (tmp_path / "secret.py").write_text(PLAIN.format(""))
     (tmp_path / "secret.py").chmod(0)
     for done in (
@@ -117,7 +121,10 @@ def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_file_that_changes_while_it_is_checked(tmp_path: Path) -> None:
-    """A verdict is about the content that it names; where that is not sure, there is none."""
+    """A file that changes before the worker reads it is an error, because its content is uncertain.
+
+    A later change is a note, because the verdict is about the content that ran.
+    """
     (tmp_path / "gates").mkdir()
     gates = {name: Gate(tmp_path / "gates" / name) for name in ("changed", "deleted", "later")}
     stop = {name: f"open({str(gate.path)!r}).read()" for name, gate in gates.items()}
@@ -132,7 +139,7 @@ def test_file_that_changes_while_it_is_checked(tmp_path: Path) -> None:
             (tmp_path / "deleted.py").unlink()
         else:
             (tmp_path / f"{name}.py").write_text(PLAIN.format("") + "# other\n")
-        # Its other calls of forward, if there are any, shall not stop.
+        # Further calls of forward, if there are any, must not stop.
         gate.path.unlink()
         gate.path.write_text("")
         gate.open()
@@ -158,9 +165,9 @@ load(name="answer", sources=[__file__[: -len("mine.py")] + "mine.cpp"])
 
 @pytest.mark.thorough
 def test_two_runs_at_once_build_once(tmp_path: Path) -> None:
-    """Both want what nobody has built yet: one builds it, the other waits, both get a verdict."""
+    """One of two simultaneous runs makes a build that both need, and both get a verdict."""
     (tmp_path / "mine.py").write_text(LOADS + PLAIN.format(""))
-    # A text of its own, lest a build be found in the cache.
+    # The folder's name makes the text unique, so that the cache has no build of it.
     (tmp_path / "mine.cpp").write_text(BINDINGS.format(tmp_path))
     command = ("check", "mine.py", "--reference", REFERENCE, "--json")
     both = [start(*command, name, folder=tmp_path) for name in ("one", "two")]
@@ -172,7 +179,10 @@ def test_two_runs_at_once_build_once(tmp_path: Path) -> None:
 
 
 def test_results_that_cannot_be_written(tmp_path: Path) -> None:
-    """The verdict is printed all the same; each place that refuses is one line; status 2."""
+    """A verdict is printed even if no result can be written.
+
+    Each place that refuses is one line, and the status is 2.
+    """
     (tmp_path / "plain.py").write_text(PLAIN.format(""))
     (tmp_path / ".harness").write_text("in the way")
     command = ("check", "plain.py", "--reference", REFERENCE, "--json", "/dev/full")
@@ -191,7 +201,7 @@ def test_results_that_cannot_be_written(tmp_path: Path) -> None:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk, and a file on it that leaves no room for anything."""
+    """Yield a small disk that a file has filled completely."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["/bin/mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
@@ -208,14 +218,17 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.thorough
 def test_full_disk_loses_nothing_that_is_finished(disk: Path) -> None:
-    """Verdicts are shown; what found room is whole, and taken over when there is room again."""
+    """A full disk loses no finished report: verdicts are shown, and written reports are whole.
+
+    `--resume` takes those over when there is room again.
+    """
     submissions = disk.parent / "submissions"
     submissions.mkdir()
     for name in ("one", "two", "three"):
         (submissions / f"{name}.py").write_text(PLAIN.format(""))
     own = ("--grid", "own")
     command = ("check", submissions, "--reference", REFERENCE, *own, "--json", "reports")
-    # Room for one report, or for none and the folders.
+    # This makes room for one report, or for the folders and no report.
     os.truncate(disk / "filler", (disk / "filler").stat().st_size - 4096)
     full = harness(*command, folder=disk)
     assert full.status == 2
@@ -235,7 +248,7 @@ def test_full_disk_loses_nothing_that_is_finished(disk: Path) -> None:
 
 @pytest.mark.thorough
 def test_full_disk_under_pytest(disk: Path) -> None:
-    """Verdicts stand, and the summary says what was not kept."""
+    """Verdicts of pytest stand on a full disk, and the summary says what was not kept."""
     submission = disk.parent / "plain.py"
     submission.write_text(PLAIN.format(""))
     command = (submission, "--reference", REFERENCE, "--device", "simulator")
@@ -248,7 +261,7 @@ def test_full_disk_under_pytest(disk: Path) -> None:
 
 
 def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It names the place; the next command has its own way to say it."""
+    """A cache on a full disk is one line that names the place, also in `harness doctor`."""
     (disk.parent / "plain.py").write_text(PLAIN.format(""))
     monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
     cache = disk / "cuda-submission-harness"
@@ -263,7 +276,7 @@ def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.thorough
 def test_full_temporary_folder_is_one_line(disk: Path) -> None:
-    """Compilers write there, and each of them would say so at length."""
+    """A full temporary folder is one line, before compilers fail there with many lines."""
     (disk.parent / "plain.py").write_text(PLAIN.format(""))
     command = interpreter.command("harness", "check", "plain.py", "--reference", str(REFERENCE))
     words = ["env", f"TMPDIR={disk}", f"XDG_CACHE_HOME={disk.parent}", *command]
@@ -274,7 +287,7 @@ def test_full_temporary_folder_is_one_line(disk: Path) -> None:
 
 @pytest.mark.thorough
 def test_nobody_can_print(tmp_path: Path) -> None:
-    """A full disk behind standard output is one line and status 2; a reader who left is none."""
+    """A full disk behind standard output is one line and status 2; a closed pipe is no line."""
     (tmp_path / "notes.py").write_text("")
     words = interpreter.command("harness", "check", ".", "--reference", str(REFERENCE))
     command = shlex.join(words)

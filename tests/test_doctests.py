@@ -1,4 +1,4 @@
-"""The examples in docstrings."""
+"""Examples in the docstrings of harness/."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODULES = sorted(
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_are_true(name: str) -> None:
-    """What an example says comes out when it is run."""
+    """Each example gives the output that it shows."""
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0
     assert results.failed == 0

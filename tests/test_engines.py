@@ -1,4 +1,4 @@
-"""Which engine evaluates: the least that will do, of those that are files of harness/engines/."""
+"""The choice of the simplest engine that serves, among the files of harness/engines/."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ ASKS = (
 
 @pytest.mark.parametrize(("jobs", "evaluations"), [(1, 9), (4, 1), (4, 0)])
 def test_one_at_a_time_stays_in_this_process(jobs: int, evaluations: int) -> None:
-    """Another process would only cost its start."""
+    """A run with one evaluation at a time stays in this process, which saves another's start."""
     assert isinstance(EngineChoice().start(jobs, evaluations), InProcess)
 
 
 def test_several_at_a_time_get_processes() -> None:
-    """As many as may run at a time, and no more than there are evaluations; none has begun yet."""
+    """Several evaluations at a time get processes, and no more than there are evaluations."""
     with EngineChoice().start(4, 3) as engine:
         assert isinstance(engine, Processes)
         assert engine.capacity == Processes(3).capacity
 
 
 def test_engine_is_one_file(tmp_path: Path) -> None:
-    """A file with an `ENGINE` is found, by its name, and where it is the least that will do."""
+    """A file with an `ENGINE` is found, by its name or as the simplest engine that serves."""
     shutil.copytree(ROOT / "harness", tmp_path / "harness")
     (tmp_path / "harness" / "engines" / "other.py").write_text(OTHER)
     done = run([sys.executable, "-c", ASKS], tmp_path, PYTHONPATH=str(tmp_path))

@@ -1,4 +1,4 @@
-"""Text of strangers where it would mean something."""
+"""Escaping of untrusted text for terminals, Markdown and GitHub workflows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.system.escape import markdown, one_line, workflow_message, workflow
     ],
 )
 def test_one_line_moves_no_cursor(text: str, shown: str) -> None:
-    """No new line, no terminal code, no change of direction."""
+    """`one_line` leaves no line break, no terminal code and no change of direction."""
     assert one_line(text) == shown
 
 
@@ -35,11 +35,11 @@ def test_one_line_moves_no_cursor(text: str, shown: str) -> None:
     ],
 )
 def test_markdown_shows_what_it_is_given(text: str, shown: str) -> None:
-    """No markup, no cell, no mention; an underscore within a word needs no escape."""
+    """`markdown` leaves no markup, table cell or mention; underscores within words stay."""
     assert markdown(text) == shown
 
 
 def test_workflow_commands_stay_one() -> None:
-    """A message starts no command of its own, and a file's name ends no property."""
+    """A message cannot start another workflow command; a file's name cannot end its property."""
     assert workflow_message("50 %\n::error::x") == "50 %25 ::error::x"
     assert workflow_property("a,line=1::x") == "a%2Cline=1%3A%3Ax"

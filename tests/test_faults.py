@@ -1,4 +1,4 @@
-"""Submissions that break what they run in, each in a way of its own: tests/faults/."""
+"""The submissions of tests/faults/, each of which breaks its process or device in its own way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDER = ROOT / "tests" / "faults"
 
 ERROR = "error: own configuration in error: "
 LATE = f"{ERROR}no answer within 6 s while running forward; killed; --step-seconds gives it longer"
-# How the line goes on that the command prints for each file.
+# The rest of the line that the command prints for each file.
 LINES = {
     "abort_in_forward": ERROR + "the worker killed by SIGABRT while running forward",
     "close_descriptors": ERROR
@@ -36,7 +36,7 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """What `harness check` says of all of them, among them one that is right."""
+    """Return the outcome of `harness check` on all files, of which one is right."""
     files = sorted(FOLDER.glob("*.py"))
     options = ("--reference", FOLDER / "reference", "--grid", "own", "--device", "simulator")
     deadline = ("--step-seconds", "6")
@@ -47,19 +47,19 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", LINES)
 def test_the_verdict_names_what_happened(outcome: Outcome, name: str) -> None:
-    """In the first line about the file; the one that is right passes as it does alone."""
+    """The first line about a file says what happened, and the right submission passes."""
     lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
     assert any(line.startswith(f"{name} on double: {LINES[name]}") for line in lines), outcome.out
 
 
 def test_every_file_has_an_expectation() -> None:
-    """No file of the folder is forgotten here."""
+    """Every file of the folder has an expectation here."""
     assert {path.stem for path in FOLDER.glob("*.py")} == set(LINES)
 
 
 @pytest.mark.thorough
 def test_nothing_of_the_harness_breaks(outcome: Outcome) -> None:
-    """No traceback but a submission's, and a status that says that not all passed."""
+    """The output has no traceback of the harness, and the status says that not all passed."""
     assert outcome.status == 1
     assert outcome.err == ""
     assert "harness/" not in outcome.out.replace(str(FOLDER), "")
@@ -67,13 +67,13 @@ def test_nothing_of_the_harness_breaks(outcome: Outcome) -> None:
 
 @pytest.mark.thorough
 def test_no_process_is_left(outcome: Outcome) -> None:
-    """The loops have ended with the command."""
+    """No process of an endless loop outlives the command."""
     assert outcome.status == 1
     left = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()
-        except OSError:  # it has ended meanwhile
+        except OSError:  # the process has ended meanwhile
             continue
         if str(FOLDER / "loop_in_").encode() in command:
             left.append(command)

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITERS = {
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_full_disk_leaves_what_was_there(tmp_path: Path, writer: str) -> None:
-    """A file that cannot grow, as on a full disk, is as it was, and nothing lies beside it."""
+    """A file that cannot grow, as on a full disk, stays as it was, with nothing left beside it."""
     (tmp_path / "kept").write_text("old\n")
     script = (
         "import resource; from pathlib import Path\n"
@@ -37,7 +37,7 @@ def test_full_disk_leaves_what_was_there(tmp_path: Path, writer: str) -> None:
 
 
 def test_line_after_a_broken_one_stands_alone(tmp_path: Path) -> None:
-    """What somebody's crash left unfinished does not spoil the next line."""
+    """A line that is appended after an unfinished one stands on a line of its own."""
     path = tmp_path / "folder" / "lines"
     append_line(path, "first")
     with path.open("a") as file:
@@ -47,7 +47,7 @@ def test_line_after_a_broken_one_stands_alone(tmp_path: Path) -> None:
 
 
 def test_link_is_kept(tmp_path: Path) -> None:
-    """What a link leads to is replaced, not the link."""
+    """A write to a link replaces the file that the link leads to, and keeps the link."""
     (tmp_path / "target").write_text("old")
     (tmp_path / "link").symlink_to("target")
     write_whole(tmp_path / "link", "new")
@@ -56,7 +56,7 @@ def test_link_is_kept(tmp_path: Path) -> None:
 
 
 def test_permissions_are_the_usual_ones(tmp_path: Path) -> None:
-    """Others may read what they could read if it had been written plainly."""
+    """`write_whole` gives a file the permissions that a plain write would give it."""
     write_whole(tmp_path / "whole", "text")
     (tmp_path / "plain").write_text("text")
     assert (tmp_path / "whole").stat().st_mode == (tmp_path / "plain").stat().st_mode

@@ -96,19 +96,22 @@ class ModelNew(nn.Module):
 
 
 def place(text: str) -> str:
-    """Where the submission has it, as a message says it."""
+    """Return the place, as messages print it, of the submission's line that ends with this text."""
     lines = SUBMISSION.split("\n")
     (number,) = (n for n, line in enumerate(lines, 1) if line.endswith(text))
     return f"flip.py:{number}"
 
 
 RIGHT, RACE, DEADLOCK, LEAK, UNREAD, REFUSED, NULL, CLUSTER, READ = range(9)
-# A leak is looked for at the end, and a broken context has none.
+# The leak comes last: leaks are looked for at the end, and a broken context would have none.
 ORDER = (RACE, DEADLOCK, UNREAD, REFUSED, NULL, CLUSTER, READ, LEAK)
 
 
 def write(folder: Path, mode: int) -> tuple[Path, Path]:
-    """The submission, and a reference whose own configuration has this mode."""
+    """Write the submission and a reference for this mode, and return both paths.
+
+    The reference's own configuration has the mode.
+    """
     submission, reference = folder / "flip.py", folder / f"reference_{mode}.py"
     submission.write_text(SUBMISSION)
     reference.write_text(REFERENCE.replace("MODE", str(mode)))
@@ -117,12 +120,13 @@ def write(folder: Path, mode: int) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for the submission and its references."""
     return tmp_path_factory.mktemp("flip")
 
 
 @pytest.fixture(scope="module")
 def report(folder: Path) -> Report:
-    """The submission's report, with a case for each mode."""
+    """Return the submission's report, with a case for each mode."""
     submission, reference = write(folder, RIGHT)
     problem = load(reference)
     (found,) = discover([submission]).submissions
@@ -138,7 +142,7 @@ def report(folder: Path) -> Report:
 
 @pytest.mark.thorough
 def test_correct_kernel_has_no_findings(report: Report) -> None:
-    """With its barrier the kernel passes."""
+    """The kernel passes without findings if it has its barrier."""
     own, *_ = report.cases
     assert own.verdict == "passed"
     assert own.findings == ()
@@ -146,7 +150,7 @@ def test_correct_kernel_has_no_findings(report: Report) -> None:
 
 @pytest.mark.thorough
 def test_correct_kernel_has_none_in_another_order(folder: Path) -> None:
-    """In any order of blocks and warps it passes, and the order is told."""
+    """A right kernel passes in another order of blocks and warps, which the output names."""
     submission, reference = write(folder, RIGHT)
     options = ("--reference", reference, "--grid", "own", "--json", "-", "--schedule", "3")
     done = harness("check", submission, *options, folder=folder)
@@ -157,7 +161,7 @@ def test_correct_kernel_has_none_in_another_order(folder: Path) -> None:
 
 
 def test_race_fails_a_case_whose_output_is_right(report: Report) -> None:
-    """The simulator's order gives the right numbers, and the race is an error all the same."""
+    """A race fails its case even if the simulator's order of execution gives the right numbers."""
     case = report.case(str(RACE))
     assert case.verdict == "failed"
     assert case.wrong_runs == ()
@@ -169,7 +173,10 @@ def test_race_fails_a_case_whose_output_is_right(report: Report) -> None:
 
 
 def test_deadlock_is_told_with_both_lines(report: Report) -> None:
-    """The launch fails, the submission's own check raises, and the finding is the reason."""
+    """A deadlock is reported as a finding with the lines of both barriers.
+
+    The launch fails and the submission's own check raises, but the finding is the reason.
+    """
     case = report.case(str(DEADLOCK))
     assert case.verdict == "failed"
     assert case.message.startswith("synccheck: the block waits for ever: 100 threads wait at")
@@ -187,7 +194,7 @@ TOO_LARGE = "CUDA error: invalid argument (flip: a block of 2048 x 1 x 1, of 1 t
     [(UNREAD, f"{TOO_LARGE} (nobody asked cudaGetLastError())"), (REFUSED, TOO_LARGE)],
 )
 def test_refused_launch_is_an_error(report: Report, mode: int, message: str) -> None:
-    """CUDA's words and the reason, whether or not the submission has looked."""
+    """A refused launch is an error with CUDA's words and the reason, even if nothing checks it."""
     case = report.case(str(mode))
     assert case.verdict == "error"
     assert case.message.startswith(f"AcceleratorError: {message}")
@@ -196,7 +203,7 @@ def test_refused_launch_is_an_error(report: Report, mode: int, message: str) -> 
 
 @pytest.mark.thorough
 def test_refused_launch_is_no_refusal_of_the_submission(report: Report) -> None:
-    """Its own check of CUDA's answer is none of its arguments."""
+    """An exception from a submission's check of a launch does not decline the configuration."""
     case = report.case(str(READ))
     assert case.verdict == "error"
     expected = "RuntimeError: the launch has failed: invalid argument (flip.py:"
@@ -204,7 +211,10 @@ def test_refused_launch_is_no_refusal_of_the_submission(report: Report) -> None:
 
 
 def test_illegal_access_is_told_by_its_finding(report: Report) -> None:
-    """The launch fails as on a GPU, the submission's own check raises, and the line is known."""
+    """An illegal access is reported as a finding with its line.
+
+    The launch fails as on a GPU, and the submission's own check raises.
+    """
     case = report.case(str(NULL))
     assert case.verdict == "failed"
     assert case.message.startswith("memcheck: 4-byte store through a null pointer: 0x0 in flip at ")
@@ -214,7 +224,7 @@ def test_illegal_access_is_told_by_its_finding(report: Report) -> None:
 
 @pytest.mark.thorough
 def test_cluster_is_unsupported(report: Report) -> None:
-    """What the host code asks for in vain is named, whatever it makes of the error."""
+    """A launch with clusters is unsupported by name, whatever the host code makes of the error."""
     case = report.case(str(CLUSTER))
     assert case.verdict == "unsupported"
     assert case.message == "the harness's device has no clusters of more than one block"
@@ -222,7 +232,10 @@ def test_cluster_is_unsupported(report: Report) -> None:
 
 @pytest.mark.thorough
 def test_leak_is_a_note(report: Report) -> None:
-    """What cudaMalloc gave and nobody freed is told, and fails nothing; tensors are no leaks."""
+    """Memory from cudaMalloc that is never freed is a note and no failure.
+
+    Tensors do not count as leaks.
+    """
     assert report.case(str(LEAK)).verdict == "passed"
     *_, note = report.notes
     told = re.fullmatch(r"(\d+) allocations of cudaMalloc were never freed, (\d+) bytes", note)
@@ -231,7 +244,7 @@ def test_leak_is_a_note(report: Report) -> None:
 
 
 def test_profile_counts_and_prints(folder: Path) -> None:
-    """One row for each kernel in each table, remarks below, and everything as JSON."""
+    """`harness profile` prints a row for each kernel in each table, and writes all as JSON."""
     submission, reference = write(folder, RIGHT)
     options = ("--reference", reference, "--json", "counts.json", "--readable", folder)
     done = harness("profile", submission, *options, folder=folder)
@@ -251,7 +264,7 @@ def test_profile_counts_and_prints(folder: Path) -> None:
 
 @pytest.mark.thorough
 def test_profile_of_what_fails_says_why(folder: Path) -> None:
-    """Status 1 and the finding, where the kernel does not come to its end or is wrong."""
+    """`harness profile` gives status 1 and the finding if a kernel deadlocks or is wrong."""
     for mode, message in (
         (DEADLOCK, "synccheck: the block waits for ever"),
         (RACE, "racecheck: 4-byte store"),

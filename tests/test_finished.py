@@ -1,4 +1,4 @@
-"""Reports that a later run may take over."""
+"""Reports of finished evaluations that a later run may reuse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support import ROOT, SUBMISSIONS, case, report
 
 @pytest.fixture
 def request_(tmp_path: Path) -> Request:
-    """Of a submission and a reference that are there."""
+    """Return a request for a submission and a reference that exist."""
     for name in ("mine.py", "conv.py"):
         (tmp_path / name).write_text(f"# {name}\n")
     return Request(tmp_path / "mine.py", tmp_path / "conv.py", "simulator", seed=7)
@@ -30,19 +30,22 @@ def request_(tmp_path: Path) -> Request:
 
 @pytest.fixture
 def finished(tmp_path: Path) -> Finished:
-    """Nothing was kept yet."""
+    """Return a store of finished reports that holds none yet."""
     return Finished(tmp_path / ".harness", gpu="")
 
 
 def of(request: Request) -> Report:
-    """The report of a request that passed, drawn from its seed."""
+    """Return a passing report for a request, with the request's seed."""
     hashes = file_digest(request.submission), file_digest(request.problem)
     blank = report(case("passed"), verdict="passed", seed=request.seed)
     return replace(blank, content_hash=hashes[0], problem_hash=hashes[1])
 
 
 def test_same_question_gets_the_kept_answer(request_: Request, finished: Finished) -> None:
-    """Whatever the seed, the number of cores and the deadlines are now, unless a seed is asked."""
+    """A request finds the kept report despite another seed, core count or deadline.
+
+    A seed that the user gives must be the report's.
+    """
     kept = of(request_)
     finished.keep(request_, kept)
     later = replace(request_, seed=8, cores=3, deadlines=Deadlines(step=1))
@@ -57,7 +60,10 @@ def test_same_question_gets_the_kept_answer(request_: Request, finished: Finishe
 def test_sizes_at_random_are_no_question(
     request_: Request, finished: Finished, reference: str
 ) -> None:
-    """What was drawn for one run stands for what another would draw, of any reference."""
+    """Sizes drawn at random do not distinguish requests, for any reference.
+
+    What one run drew stands for what another run would draw.
+    """
     (submission,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
     problem = load(ROOT / reference)
     one, other = (tuple(cases_for(problem, submission, seed=seed)) for seed in (1, 2))
@@ -79,21 +85,24 @@ CHANGES: dict[str, Callable[[Request], Request]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_another_question_does_not(request_: Request, finished: Finished, change: str) -> None:
-    """What was asked for belongs to the answer."""
+    """A request with another grid, schedule, set of cases or device does not find the report."""
     finished.keep(request_, of(request_))
     assert finished.find(CHANGES[change](request_)) is None
 
 
 @pytest.mark.parametrize("name", ["mine.py", "conv.py"])
 def test_changed_contents_are_run_again(request_: Request, finished: Finished, name: str) -> None:
-    """Of the submission and of the reference."""
+    """A change of the submission or of the reference makes the evaluation run again."""
     finished.keep(request_, of(request_))
     (request_.submission.parent / name).write_text("# other\n")
     assert finished.find(request_) is None
 
 
 def test_changed_source_beside_it_is_run_again(request_: Request, finished: Finished) -> None:
-    """A submission may compile files of its folder, which its own text does not show."""
+    """A changed file beside the submission makes the evaluation run again.
+
+    The submission may compile that file, though its own text does not show that.
+    """
     finished.keep(request_, of(request_))
     header = request_.submission.parent / "part" / "kernel.cuh"
     header.parent.mkdir()
@@ -107,7 +116,7 @@ def test_changed_source_beside_it_is_run_again(request_: Request, finished: Fini
 def test_changed_file_that_it_may_read_is_run_again(
     request_: Request, finished: Finished, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """What --readable names counts as what lies beside the submission."""
+    """A changed file that `--readable` names makes the evaluation run again."""
     table = tmp_path_factory.mktemp("readable") / "table.txt"
     table.write_text("1 2 3")
     for readable in (table, table.parent / "more"):
@@ -119,7 +128,10 @@ def test_changed_file_that_it_may_read_is_run_again(
 
 
 def test_an_error_is_tried_again(request_: Request, finished: Finished) -> None:
-    """A deadline, a full disk or a killed process may have been the machine's fault."""
+    """An error is evaluated again, since the machine may have caused it.
+
+    Examples are a deadline, a full disk and a killed process.
+    """
     finished.keep(request_, replace(of(request_), verdict="error"))
     assert finished.find(request_) is None
 
@@ -128,7 +140,7 @@ def test_an_error_is_tried_again(request_: Request, finished: Finished) -> None:
 def test_damaged_file_is_as_none(
     request_: Request, finished: Finished, tmp_path: Path, damage: bytes
 ) -> None:
-    """Whatever is in it, the evaluation is made again, and kept again."""
+    """A damaged report file counts as missing, and the next evaluation replaces it."""
     finished.keep(request_, of(request_))
     (file,) = (tmp_path / ".harness").iterdir()
     file.write_bytes(damage)
@@ -138,7 +150,7 @@ def test_damaged_file_is_as_none(
 
 
 def test_old_ones_are_swept_up(request_: Request, finished: Finished, tmp_path: Path) -> None:
-    """Nobody comes back for a run of last month, and the folder does not grow for ever."""
+    """A new report deletes old ones, so that the folder does not grow for ever."""
     finished.keep(request_, of(request_))
     (file,) = (tmp_path / ".harness").iterdir()
     os.utime(file, (0, 0))

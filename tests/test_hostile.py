@@ -1,4 +1,4 @@
-"""Submissions that break the process they run in: each gets one line, and the next its turn."""
+"""The submissions of tests/hostile/ break their process: each is one line, and the next runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import ROOT, Outcome, harness, reports
 FOLDER = ROOT / "tests" / "hostile"
 PROBLEM = ROOT / "reference" / "conv_transpose1d.py"
 
-# What the line that the command prints for each file begins with, and how it ends.
+# The beginning and the end of the line that the command prints for each file.
 LINES = {
     "no_model": ("no_model.py: defines no ModelNew", ""),
     "syntax_error": ("syntax_error.py: does not parse in line 8: expected ':'", ""),
@@ -43,16 +43,16 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where all of them are checked, and their reports lie."""
+    """Return the folder where all of them are checked and their reports are stored."""
     return tmp_path_factory.mktemp("hostile")
 
 
 @pytest.fixture(scope="module")
 def outcome(folder: Path) -> Outcome:
-    """What `harness check` says of all of them and of one good submission."""
+    """Return the outcome of `harness check` on all of them and on one good submission."""
     files = {*FOLDER.glob("*.py"), ROOT / "submissions" / "flat_index.py"}
     options = ("--reference", PROBLEM, "--jobs", "1", "--json")
-    # Alone, so that its deadline can be short without being anybody else's.
+    # The endless loop is checked alone, so that its short deadline applies to no other file.
     endless = FOLDER / "loop_at_import.py"
     hanging = harness(
         "check", endless, *options, folder / "hanging", "--step-seconds", "2", folder=folder
@@ -64,19 +64,19 @@ def outcome(folder: Path) -> Outcome:
 
 @pytest.mark.parametrize("name", LINES)
 def test_each_is_reported_in_one_line(outcome: Outcome, name: str) -> None:
-    """What went wrong stands in the first line about the file."""
+    """The first line about a file says what went wrong."""
     begin, end = LINES[name]
     lines = [line for line in outcome.out.splitlines() if begin in line]
     assert [line.endswith(end) for line in lines] == [True], outcome.out
 
 
 def test_nothing_moves_the_cursor(outcome: Outcome) -> None:
-    """Neither the line about a file nor what follows it has a control character."""
+    """The output has no control character except line breaks."""
     assert not any(unicodedata.category(c) == "Cc" for c in outcome.out if c != "\n")
 
 
 def test_every_file_has_an_expectation() -> None:
-    """No file of the folder is forgotten here."""
+    """Every file of the folder has an expectation here."""
     assert {path.stem for path in FOLDER.glob("*.py")} == set(LINES)
 
 
@@ -89,7 +89,10 @@ def test_the_others_still_run(outcome: Outcome) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("outcome")
 def test_worker_that_always_dies_is_given_up(folder: Path) -> None:
-    """It is replaced three times; the cases that are left then say why they were not run."""
+    """A worker that always dies is replaced three times.
+
+    The remaining cases then say why they were not run.
+    """
     report = reports((folder / "reports").read_text())["exit_in_forward"]
     assert report.count("error") == 4
     left = [case.message for case in report.cases if case.verdict != "error"]
@@ -98,13 +101,13 @@ def test_worker_that_always_dies_is_given_up(folder: Path) -> None:
 
 
 def test_no_traceback_of_the_harness(outcome: Outcome) -> None:
-    """A submission's fault is not shown as one of the harness's own."""
+    """A submission's fault does not appear as a traceback of the harness."""
     assert "Traceback" not in outcome.out + outcome.err
     assert "harness/worker" not in outcome.out + outcome.err
 
 
 def test_no_process_is_left(outcome: Outcome) -> None:
-    """Nothing of the submissions goes on when the command has ended."""
+    """No process of a submission outlives the command."""
     assert outcome.status == 1
     left = [
         command
@@ -117,7 +120,7 @@ def test_no_process_is_left(outcome: Outcome) -> None:
 def _command_line(process: Path) -> bytes:
     try:
         return (process / "cmdline").read_bytes()
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has ended meanwhile
         return b""
 
 
@@ -127,7 +130,7 @@ def test_crash_in_some_cases_leaves_the_others(tmp_path: Path) -> None:
     text = (ROOT / "submissions" / "flat_index.py").read_text()
     marker = "    def forward("
     assert marker in text
-    # One case alone is of these shapes.
+    # Only one case has these shapes.
     only = "x.shape == (3, 1, 2) and self.weight.shape[-1] == 1 and self.stride == 2"
     crash = f"        if {only}:\n            os._exit(3)\n"
     head, _, tail = text.partition(marker)

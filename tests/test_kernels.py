@@ -1,4 +1,4 @@
-"""Kernels that use what the fastest ones use, as submissions, and what a missing barrier gives."""
+"""Kernels with the techniques of the fastest ones, and the races that a missing barrier causes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.support import REFERENCE, ROOT, OnDemand, thorough_but
 FOLDER = ROOT / "tests" / "kernels"
 PROBLEM = REFERENCE / "conv_transpose1d_dilated.py"
 EVERY = 6
-"""Of the cases other than the problem's own, one in this many is run."""
+"""One in this many runs, of the cases other than the problem's own."""
 
 PRECISIONS = {"tiled": "fp32", "warp_reduction": "fp32", "tensor_core": "tf32", "hopper": "tf32"}
 
 BARRIER = "__syncthreads();"
-# What each barrier of tiled.py is for, and the stores and loads that race without it, all as the
-# comments at the ends of the lines say it.
+# The purpose of each barrier in tiled.py, and the stores and loads that race without it. All are
+# named by the comments at the ends of their lines.
 RACES = {
     "loaded before used": {
         ("store inputs", "load inputs"),
@@ -33,7 +33,7 @@ RACES = {
     "used before overwritten": {
         ("store inputs", "load inputs"),
         ("store weights", "load weights"),
-        # The results take the place of both.
+        # The results overwrite both.
         ("store results", "load inputs"),
         ("store results", "load weights"),
     },
@@ -42,7 +42,7 @@ RACES = {
 
 
 def request(path: Path, *, own_case_only: bool = False) -> Request:
-    """Asks for the problem's own configuration, and for some of the others."""
+    """Return a request for the problem's own configuration and some of the other cases."""
     (submission,) = discover([path]).submissions
     own, *others = cases_for(load(PROBLEM), submission)
     cases = [own] if own_case_only else [own, *others[::EVERY]]
@@ -51,21 +51,21 @@ def request(path: Path, *, own_case_only: bool = False) -> Request:
 
 @pytest.fixture(scope="module")
 def checked() -> dict[str, Report]:
-    """By name, each kernel's report."""
+    """Return each kernel's report, by name."""
     return OnDemand(lambda name: evaluate(request(FOLDER / f"{name}.py")))
 
 
 def test_every_kernel_has_an_expectation() -> None:
-    """No file of the folder is forgotten here."""
+    """Every file of the folder has an expectation here."""
     assert {path.stem for path in FOLDER.glob("*.py")} == set(PRECISIONS)
 
 
 @pytest.mark.parametrize("name", thorough_but({"warp_reduction"}, PRECISIONS))
 def test_kernel_passes(checked: dict[str, Report], name: str) -> None:
-    """A right kernel passes all that it takes, in its precision class, and nothing is found."""
+    """A right kernel passes all cases that it accepts, in its precision class, without findings."""
     report = checked[name]
     assert report.verdict == "passed", report.message
-    # tiled.py has no room for the largest kernels, and says so.
+    # tiled.py declines the largest convolution kernels, which do not fit into its shared memory.
     declined = [case.message for case in report.cases if case.verdict == "declined"]
     assert all("does not fit into shared memory" in message for message in declined)
     assert len(report.cases) - len(declined) == report.count("passed") > 5
@@ -78,7 +78,7 @@ def test_kernel_passes(checked: dict[str, Report], name: str) -> None:
 
 @pytest.fixture(scope="module")
 def without_barrier(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
-    """tiled.py without one of its barriers at a time, by what the barrier is for."""
+    """Return the reports of tiled.py with one barrier removed, by the barrier's purpose."""
     text = (FOLDER / "tiled.py").read_text()
     reports = {}
     for found in re.finditer(rf"{re.escape(BARRIER)}  // (.+)", text):
@@ -91,14 +91,14 @@ def without_barrier(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Repor
 
 @pytest.mark.thorough
 def test_every_barrier_is_taken_out(without_barrier: dict[str, Report]) -> None:
-    """No barrier of tiled.py is left without an expectation here."""
+    """Every barrier of tiled.py has an expectation here."""
     assert set(without_barrier) == set(RACES)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("purpose", RACES)
 def test_missing_barrier_is_a_race(without_barrier: dict[str, Report], purpose: str) -> None:
-    """Whichever barrier is missing: races fail the case, at the lines that it would order."""
+    """A missing barrier fails the case with races between the lines that it would order."""
     report = without_barrier[purpose]
     assert report.verdict == "failed"
     (case,) = report.cases

@@ -1,4 +1,4 @@
-"""Processes of the harness that are killed or interrupted, at a moment that is known exactly."""
+"""Processes of the harness that are killed or interrupted at an exactly known moment."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ load_inline(name="stuck", cpp_sources='#include "{gate}"', functions=[])
 
 
 def stuck(folder: Path, name: str, text: str) -> Gate:
-    """A submission that stops at a gate, which its sandbox sees."""
+    """Write a submission that stops at a gate in its sandbox, and return the gate."""
     (folder / "gates").mkdir(exist_ok=True)
     gate = Gate(folder / "gates" / f"{name}.gate")
     (folder / f"{name}.py").write_text(text.format(gate=str(gate.path)) + PLAIN)
@@ -43,26 +43,32 @@ def stuck(folder: Path, name: str, text: str) -> Gate:
 
 
 def options(folder: Path) -> tuple[str, ...]:
-    """For both front ends: the reference, and the gates as what a sandbox lets through."""
+    """Return options for both front ends: the reference, and the folder of gates as readable."""
     return ("--reference", str(REFERENCE), "--readable", str(folder / "gates"))
 
 
 @dataclass(frozen=True)
 class Killed:
-    """A run of which one process after the other was killed, the harness itself at last."""
+    """A run whose processes were killed one after the other, the harness itself last.
+
+    Attributes:
+        folder: The folder in which it ran.
+        first: The outcome of the killed run.
+        kept: The report, as JSON, of the submission that had finished by then.
+        resumed: The outcome of the run that resumed it.
+        lines: The reports, as JSON, of the run that resumed it.
+    """
 
     folder: Path
     first: Outcome
     kept: str
-    """The report of the submission that was through by then."""
     resumed: Outcome
     lines: list[str]
-    """The reports of the run that went on."""
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
-    """One submission is through; of three others a process is killed while they are stuck."""
+    """Check four submissions: one finishes, each of the others loses a process while stuck."""
     folder = tmp_path_factory.mktemp("killed")
     (folder / "a_plain.py").write_text(PLAIN)
     gates = [
@@ -73,7 +79,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     command = ("check", ".", *options(folder), "--json")
     running = start(*command, "first", "--jobs", "2", folder=folder)
 
-    # Two at a time: the third begins when the first is through, for the second is stuck.
+    # Two run at a time: c_evaluator begins when a_plain ends, because b_worker is stuck.
     gates[0].wait_for(running)
     gates[1].wait_for(running)
     worker, _ = worker_of(running.pid, "b_worker")
@@ -105,20 +111,23 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
 
 @pytest.mark.thorough
 def test_killed_worker_is_the_submissions_error(killed: Killed) -> None:
-    """The line says what happened, and the next one has its turn."""
+    """A killed worker is the submission's error, and the next submission runs."""
     assert "b_worker on double: error: the worker killed by SIGKILL while" in killed.first.out
 
 
 @pytest.mark.thorough
 def test_killed_evaluator_is_told_and_the_next_one_runs(killed: Killed) -> None:
-    """Its worker and compiler are gone; no verdict is made up, and the others get theirs."""
+    """A killed evaluator leaves no process, and its submission gets no verdict.
+
+    The other submissions get theirs.
+    """
     assert "c_evaluator on double: not evaluated: " in killed.first.out
     assert "was killed by SIGKILL; check it again" in killed.first.out
 
 
 @pytest.mark.thorough
 def test_killed_harness_leaves_nobody_and_no_half_line(killed: Killed) -> None:
-    """What was through by then stands in --json's file, whole; nothing goes on."""
+    """A killed harness leaves no process, and the file of `--json` has whole reports only."""
     assert killed.first.status == -9
     assert "Traceback" not in killed.first.err
     assert set(reports((killed.folder / "first").read_text())) == {"a_plain", "b_worker"}
@@ -126,7 +135,7 @@ def test_killed_harness_leaves_nobody_and_no_half_line(killed: Killed) -> None:
 
 @pytest.mark.thorough
 def test_resume_takes_over_what_was_finished(killed: Killed) -> None:
-    """The very report, with its own seed, is printed and written again; only the rest is run."""
+    """`--resume` prints and writes the finished report unchanged, and runs only the rest."""
     assert "--resume: 1 of 2 reports are an earlier run's" in killed.resumed.out
     assert killed.lines[0] == killed.kept
     assert set(reports("\n".join(killed.lines))) == {"a_plain", "d_harness"}
@@ -136,7 +145,7 @@ def test_resume_takes_over_what_was_finished(killed: Killed) -> None:
 
 @pytest.mark.thorough
 def test_pytest_resumes_what_the_command_finished(killed: Killed) -> None:
-    """--harness-resume is the same for the other front end; the report's seed is in its words."""
+    """Pytest's `--harness-resume` takes over the command's reports, unless it gets another seed."""
     command = (".", *options(killed.folder), "--harness-resume", "-k", "not speed")
     done = pytest_(*command, folder=killed.folder)
     assert "harness: 2 of 2 reports are an earlier run's (--harness-resume)" in done.out
@@ -147,7 +156,7 @@ def test_pytest_resumes_what_the_command_finished(killed: Killed) -> None:
 
 
 def at_start(folder: Path) -> tuple[Running, Gate]:
-    """The harness imports torch."""
+    """Start a command that stops where the harness imports torch."""
     gate = Gate(folder / "torch.gate")
     (folder / "torch.py").write_text(f"open({str(gate.path)!r}).read()\n")
     command = ("check", ".", "--reference", REFERENCE)
@@ -155,27 +164,30 @@ def at_start(folder: Path) -> tuple[Running, Gate]:
 
 
 def at_import(folder: Path) -> tuple[Running, Gate]:
-    """A worker imports the submission, for a process of the harness beside another one."""
+    """Start a check that stops where a worker imports a submission.
+
+    A second submission lies beside it, so that the harness evaluates in processes.
+    """
     (folder / "plain.py").write_text(PLAIN)
     gate = stuck(folder, "stuck", STOPS_AT_IMPORT)
     return start("check", ".", *options(folder), folder=folder), gate
 
 
 def in_compiler(folder: Path) -> tuple[Running, Gate]:
-    """A compiler reads a header of the submission's, the only one."""
+    """Start a check that stops where a compiler reads a header of its only submission."""
     gate = stuck(folder, "stuck", STOPS_IN_COMPILER)
     return start("check", ".", *options(folder), folder=folder), gate
 
 
 def at_table(folder: Path) -> tuple[Running, Gate]:
-    """The leaderboard is about to be written."""
+    """Start a leaderboard command that stops where it opens the table's file."""
     gate = Gate(folder / "BOARD.md")
     command = ("leaderboard", "--reference", REFERENCE, "--update", "BOARD.md", ".")
     return start(*command, folder=folder), gate
 
 
 def interrupted(running: Running, gate: Gate) -> Outcome:
-    """What becomes of a command that hears Ctrl-C at the gate, where nobody is left then."""
+    """Send Ctrl-C to a command at its gate, wait until the gate is left, and return the outcome."""
     gate.wait_for(running)
     running.interrupt()
     gate.wait_until_left()
@@ -194,9 +206,9 @@ def interrupted(running: Running, gate: Gate) -> Outcome:
 def test_ctrl_c_is_one_line_whenever_it_comes(
     tmp_path: Path, begin: Callable[[Path], tuple[Running, Gate]], hint: str
 ) -> None:
-    """Status 130, no traceback of any process, and nobody is left at the gate.
+    """Ctrl-C gives one line and status 130, without a traceback, and leaves no process at the gate.
 
-    Where submissions are being checked, the line says how to go on.
+    The line says how to go on if submissions were being checked.
     """
     running, gate = begin(tmp_path)
     outcome = interrupted(running, gate)
@@ -212,7 +224,7 @@ def test_ctrl_c_is_one_line_whenever_it_comes(
 def test_sigterm_loses_nothing_that_is_known(
     tmp_path: Path, begin: Callable[[Path], tuple[Running, Gate]], known: str
 ) -> None:
-    """Redirected output has what each evaluation was at, and the hint how to go on."""
+    """SIGTERM prints the step that each evaluation was at, and the hint how to go on."""
     running, gate = begin(tmp_path)
     gate.wait_for(running)
     os.kill(running.pid, signal.SIGTERM)
@@ -225,7 +237,7 @@ def test_sigterm_loses_nothing_that_is_known(
 
 @pytest.mark.thorough
 def test_ctrl_c_in_pytest_ends_the_worker_too(tmp_path: Path) -> None:
-    """Pytest says that it was interrupted, and the evaluation under way is gone."""
+    """Ctrl-C in pytest ends the current evaluation, and pytest says that it was interrupted."""
     gate = stuck(tmp_path, "stuck", STOPS_AT_IMPORT)
     command = pytest_arguments("stuck.py", *options(tmp_path))
     running = start(*command, folder=tmp_path, module="pytest")
@@ -237,11 +249,14 @@ def test_ctrl_c_in_pytest_ends_the_worker_too(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_ctrl_c_while_pytest_writes_its_page_is_no_traceback(tmp_path: Path) -> None:
-    """Pytest's own status of an interruption, and the reports of what was through are kept."""
+    """Ctrl-C while pytest writes its page gives pytest's own status and no traceback.
+
+    The reports of finished evaluations are kept.
+    """
     (tmp_path / "plain.py").write_text(PLAIN)
     (tmp_path / "results").mkdir()
     (tmp_path / "gates").mkdir()
-    # Results are read for the page alone, when everything else is done.
+    # Only the page needs the results, and it is written when everything else is done.
     gate = Gate(tmp_path / "results" / "double.jsonl")
     command = pytest_arguments("plain.py", *options(tmp_path), "--harness-html", "page.html")
     running = start(*command, folder=tmp_path, module="pytest")

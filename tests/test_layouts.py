@@ -1,4 +1,4 @@
-"""What `harness check` says of submissions whose inputs are not contiguous."""
+"""Verdicts of `harness check` on submissions whose inputs are not contiguous."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ CHECKED = '    TORCH_CHECK(x.is_contiguous(), "x must be contiguous");\n'
 
 
 def check(text: str, folder: Path) -> Report:
-    """The report of a submission on the problem's own configuration, in every layout."""
+    """Return a submission's report on the problem's own configuration, in every layout."""
     path = folder / "flat_index.py"
     path.write_text(text)
     return evaluate(request_for(path, PROBLEM, "reduced", "reduced-layouts"))
 
 
 def notes_of(report: Report) -> list[str]:
-    """Those of layouts."""
+    """Return the report's notes on layouts."""
     return [note for note in report.notes if note.startswith("an input")]
 
 
 @pytest.mark.thorough
 def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
-    """Who copies what is not contiguous is right with every layout."""
+    """A submission that copies inputs that are not contiguous is right with every layout."""
     report = check(ORIGINAL, tmp_path)
     assert report.verdict == "passed"
     assert report.count("passed") == 2
@@ -46,7 +46,7 @@ def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
-    """Who copies the weight and forgets the input means to take any."""
+    """A submission that copies the weight promises to take any layout, of the input as well."""
     assert OF_INPUT in ORIGINAL
     report = check(ORIGINAL.replace(OF_INPUT, ""), tmp_path)
     assert report.own_configuration == "passed"
@@ -58,7 +58,7 @@ def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_who_never_speaks_of_layouts_gets_a_note(tmp_path: Path) -> None:
-    """KernelBench's inputs are contiguous: a kernel for those has no mistake."""
+    """A submission that never mentions layouts gets a note, since KernelBench's are contiguous."""
     report = check(ORIGINAL.replace(OF_INPUT, "").replace(OF_WEIGHT, ""), tmp_path)
     assert report.verdict == "passed", report.message
     assert f"{WORDS['strided']}: gives wrong numbers" in notes_of(report)
@@ -66,7 +66,7 @@ def test_who_never_speaks_of_layouts_gets_a_note(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
-    """A check for what a kernel needs is what its author ought to write."""
+    """A submission that refuses a layout which its kernel cannot use gets a note."""
     report = check(ORIGINAL.replace(OF_INPUT, CHECKED), tmp_path)
     assert report.verdict == "passed", report.message
     (note,) = notes_of(report)
@@ -76,7 +76,10 @@ def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_batch_of_no_rows_is_an_input(tmp_path: Path) -> None:
-    """`Model` takes it: who asks for it and then fails is wrong, others get a note."""
+    """An empty batch fails a submission that asks whether it is empty and then launches anyway.
+
+    `Model` accepts an empty batch. A submission that never asks gets a note.
+    """
     assert GUARD in ORIGINAL
     without = check(ORIGINAL.replace(GUARD, ""), tmp_path)
     assert without.verdict == "passed", without.message
@@ -104,12 +107,15 @@ def test_batch_of_no_rows_is_an_input(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_text_promises(text: str, arrangement: Arrangement, expected: bool) -> None:
-    """Code that asks for strides or addresses does; a comment does not."""
+    """Code that asks for sizes, strides or addresses is a promise about layouts.
+
+    A comment is not.
+    """
     assert promises(text, arrangement) == expected
 
 
 def test_arranged_values_are_the_same() -> None:
-    """Each lies otherwise; what has one row or one dimension lies as it can."""
+    """An arranged tensor has the same values and other strides, if its shape allows them."""
     value = torch.arange(12.0).view(2, 2, 3)
     strided, offset = arrange(value, "strided"), arrange(value, "offset")
     assert torch.equal(strided, value)
@@ -124,7 +130,7 @@ def test_arranged_values_are_the_same() -> None:
 
 
 def test_layouts_are_tried_twice(tmp_path: Path) -> None:
-    """With the problem's own sizes, and with a plain case's."""
+    """Two cases try the layouts: one has the problem's own sizes, the other a plain case's."""
     path = tmp_path / "flat_index.py"
     path.write_text(ORIGINAL)
     ids = [case.id for case in request_for(path, PROBLEM).cases if case.label == "layout"]

@@ -1,4 +1,4 @@
-"""A machine that can evaluate nothing: one line, asked before the first submission."""
+"""A machine that can evaluate nothing: one line, before the first submission."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
 HONEST = ROOT / "tests" / "faults" / "honest.py"
 NATIVE = ROOT / "harness" / "simulator" / "native"
 
-# As g++ ends where the C library's files for linking are missing.
+# This compiler ends as g++ does if the C library's files for linking are missing.
 LINKER = """#!/bin/sh
 case "$1" in --version) echo "g++ (broken) 1.0"; exit;; esac
 echo "/usr/bin/ld: cannot find -lm: No such file or directory" >&2
@@ -44,7 +44,7 @@ class ModelNew(nn.Module):
 
 @pytest.fixture
 def here(tmp_path: Path) -> Path:
-    """A folder with two submissions, in a repository that has them."""
+    """Return a git repository with two submissions, one of which has changed since the commit."""
     for name in ("one", "two"):
         shutil.copy(HONEST, tmp_path / f"{name}.py")
     for command in (
@@ -61,7 +61,7 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_libm(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Compilers whose linker finds no libm; a file with the words of each run of them."""
+    """Set up compilers whose linker does not find libm, and return the log of their runs."""
     compiler, runs = here / "bin" / "g++", here / "bin" / "runs"
     compiler.parent.mkdir()
     compiler.write_text(LINKER.format(runs=runs))
@@ -83,7 +83,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_ends_with_one_line(here: Path, no_libm: Path, name: str) -> None:
-    """Status 2 and the linker's words, once; each source of the libraries was tried once."""
+    """Each command gives status 2 and the linker's words once, and compiles each source once."""
     done = harness(*COMMANDS[name], "--reference", REFERENCE, folder=here)
     assert (done.status, done.err) == (2, f"harness: {NO_LIBM}\n")
     assert " on double: " not in done.out
@@ -103,7 +103,7 @@ def test_command_ends_with_one_line(here: Path, no_libm: Path, name: str) -> Non
     ],
 )
 def test_pytest_ends_with_one_line(here: Path, no_libm: Path, processes: tuple[str, ...]) -> None:
-    """Status 4, and no test has run; under pytest-xdist too, whose processes do the asking."""
+    """Pytest gives status 4 and one line before any test has run, also under pytest-xdist."""
     asked = ("one.py", "two.py", "--reference", REFERENCE)
     done = pytest_(*asked, f"--rootdir={here}", *processes, folder=here)
     assert done.status == pytest.ExitCode.USAGE_ERROR
@@ -115,7 +115,7 @@ def test_pytest_ends_with_one_line(here: Path, no_libm: Path, processes: tuple[s
 
 @pytest.mark.thorough
 def test_pytest_does_not_ask_for_what_it_need_not_run(here: Path, no_libm: Path) -> None:
-    """A project's other tests run on any machine, though submissions lie beside them."""
+    """Pytest runs a project's other tests on any machine, though submissions lie beside them."""
     (here / "test_mine.py").write_text("def test_mine():\n    pass\n")
     chosen = ("-k", "test_mine", "--reference", REFERENCE, f"--rootdir={here}")
     done = pytest_(".", *chosen, folder=here)
@@ -125,7 +125,7 @@ def test_pytest_does_not_ask_for_what_it_need_not_run(here: Path, no_libm: Path)
 
 
 def test_python_interface_raises_it_once(no_libm: Path) -> None:
-    """Both ways in: for one submission, and before the first of many."""
+    """Both `check` and `Client` raise MachineError with the line."""
     with pytest.raises(MachineError) as one:
         check(HONEST, REFERENCE)
     with pytest.raises(MachineError) as many, Client():
@@ -135,7 +135,7 @@ def test_python_interface_raises_it_once(no_libm: Path) -> None:
 
 
 def test_nothing_to_compile_with(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any compiler on the PATH the line has the command that brings one."""
+    """The line has the command that installs a compiler if none is on the PATH."""
     for name in ("CC", "CXX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(here))
@@ -146,7 +146,7 @@ def test_nothing_to_compile_with(here: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_cache_that_cannot_be_written(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It names the folder, and the variable that names another one."""
+    """The line names a cache folder that cannot be written, and the variable to choose another."""
     (here / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "file"))
     done = harness("check", "one.py", "--reference", REFERENCE, folder=here)
@@ -157,7 +157,7 @@ def test_cache_that_cannot_be_written(here: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def disk(here: Path) -> Iterator[Path]:
-    """A disk of a few megabytes."""
+    """Yield a disk of a few megabytes."""
     folder = here / "disk"
     with small_disk(folder, "4m"):
         yield folder
@@ -166,7 +166,10 @@ def disk(here: Path) -> Iterator[Path]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("door", ["harness", "pytest"])
 def test_disk_that_fills_up_meanwhile_ends_the_run(here: Path, disk: Path, door: str) -> None:
-    """What is done by then is shown; nothing begins that would end the same way."""
+    """A disk that fills up during a run ends it.
+
+    Finished verdicts are shown, and nothing begins that would end the same way.
+    """
     gate = Gate(here / "gate")
     (here / "one.py").write_text(WAITS.format(gate=str(gate.path)))
     asked = ("one.py", "two.py", "--reference", REFERENCE, "--readable", "gate")

@@ -1,4 +1,4 @@
-"""The machines of benchmarks/machines.py: what a program sees there, and what is written of it."""
+"""The machines of benchmarks/machines.py: what a program sees there, and how runs are recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW = Row("plain", "Debian 12", "ordinary", "3.11.2", "2.13.0", "bubblewrap", "a
 
 @pytest.fixture
 def view(tmp_path: Path) -> View:
-    """This machine's own root file system, of which nothing is written."""
+    """Return a view of this machine's own root file system, to which programs do not write."""
     makes_mounts = ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "true"]
     if os.geteuid() or subprocess.run(makes_mounts, check=False, capture_output=True).returncode:
         pytest.skip("only root can make root file systems")
@@ -28,7 +28,7 @@ def view(tmp_path: Path) -> View:
 
 
 def said(view: View, command: str, tmp_path: Path) -> list[str]:
-    """What a shell's command prints in a view."""
+    """Run a shell command in a view, and return the lines that it prints."""
     log = tmp_path / "log"
     ended = run(replace(view, command=("/bin/sh", "-c", command)), log, limit_s=60)
     assert ended.status == 0, log.read_text()
@@ -36,7 +36,7 @@ def said(view: View, command: str, tmp_path: Path) -> list[str]:
 
 
 def test_program_has_a_root_of_its_own(view: View, tmp_path: Path) -> None:
-    """A clone that its user owns; what is written stays there; no variable of the host's."""
+    """A program owns its clone, writes to its own root, and gets no variable of the host."""
     place = f"{view.home}/my project"
     view = replace(view, clone=(ROOT, place), folder=place, environment={"GIVEN": "1"})
     command = "echo new > README.md && id -u && git status --short && env && ls /dev/pts"
@@ -46,12 +46,12 @@ def test_program_has_a_root_of_its_own(view: View, tmp_path: Path) -> None:
     assert not any(line.startswith("PYTEST_") for line in lines)
     assert not Path(view.home).exists()
     assert (ROOT / "README.md").read_text() != "new\n"
-    # The next program finds what the last one wrote.
+    # A second program finds what the first one wrote.
     assert said(view, "cat README.md", tmp_path) == ["new"]
 
 
 def test_home_folder_that_cannot_be_written(view: View, tmp_path: Path) -> None:
-    """Whoever its owner is."""
+    """A home folder that the view makes read-only cannot be written by any user."""
     (view.written / "srv" / "home").mkdir(parents=True)
     (view.written / "srv" / "home").chmod(0o777)
     command = "touch /srv/home/x 2>/dev/null || echo no"
@@ -61,7 +61,7 @@ def test_home_folder_that_cannot_be_written(view: View, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("user_id", [0, 1234])
 def test_rights_are_those_of_a_container(view: View, tmp_path: Path, user_id: int) -> None:
-    """Neither may mount; namespaces can be made, unless the kernel refuses them."""
+    """A program may not mount, and may make namespaces unless the view denies it."""
     view = replace(view, user_id=user_id, home="/")
     command = "mount -t tmpfs x /mnt 2>/dev/null && echo mounts; unshare -U true && echo namespaces"
     quiet = f"({command}) 2>/dev/null; true"
@@ -70,7 +70,7 @@ def test_rights_are_those_of_a_container(view: View, tmp_path: Path, user_id: in
 
 
 def test_program_that_takes_too_long_is_killed(view: View, tmp_path: Path) -> None:
-    """With all that it has started."""
+    """A program that exceeds its limit is killed, with every process that it has started."""
     (tmp_path / "written" / "tmp").mkdir()
     os.mkfifo(tmp_path / "written" / "tmp" / "never")
     command = ("/bin/sh", "-c", "cat /tmp/never & cat /tmp/never")
@@ -78,7 +78,7 @@ def test_program_that_takes_too_long_is_killed(view: View, tmp_path: Path) -> No
 
 
 def test_tests_are_counted_as_pytest_does() -> None:
-    """By its last line; tests with errors have failed."""
+    """Counts of tests come from pytest's last line, and errors count as failures."""
     last = "== 2 failed, 31 passed, 4 skipped, 1 error in 5.02s =="
     text = f"== 1 passed in 0.1s ==\nx\n{last}\nmake: ***"
     assert counted(text) == {"passed": 31, "skipped": 4, "failed": 3}
@@ -86,7 +86,10 @@ def test_tests_are_counted_as_pytest_does() -> None:
 
 
 def test_table_has_the_last_of_each_machine(tmp_path: Path) -> None:
-    """Between its marks; what was not green stands out, and what was not run has a reason."""
+    """The table has each machine's latest run, and `update` writes it between two marks.
+
+    A run that was not green stands out. A machine that was not run has a reason.
+    """
     bad = replace(
         ROW, runs=(Run("make test", 2, 61.2, 5, 1, 2), Run("make leaderboard", None, 9.0))
     )

@@ -1,4 +1,4 @@
-"""`make leaderboard`."""
+"""The target `make leaderboard`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tests.support import REFERENCE, ROOT, page_data, run
 
 @pytest.mark.thorough
 def test_leaderboard_is_printed_where_a_submission_fails(tmp_path: Path) -> None:
-    """The table says what failed, LEADERBOARD.md is written, and make fails as pytest did."""
+    """`make leaderboard` prints and writes the table even if a submission fails.
+
+    The table says what failed, and make fails as pytest did.
+    """
     for name in ("Makefile", "pyproject.toml", "conftest.py"):
         shutil.copy(ROOT / name, tmp_path)
     for name in ("reference", "submissions"):

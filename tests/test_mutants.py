@@ -1,4 +1,4 @@
-"""The mutation engine of benchmarks/: which changes it makes, and what it tells of them."""
+"""The mutation engine of benchmarks/: its changes, and its records of what became of them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ MUTANT = Mutant("mine-1", "constant + 1", "device", 3, Edit(1, 2, "1"), "a[0]", 
 
 @pytest.mark.thorough
 def test_each_kind_of_change_has_a_place_in_some_submission() -> None:
-    """No kind is a dead one: its pattern fits the syntax trees that there are."""
+    """Each kind of change fits the syntax tree of some submission, so none is dead code."""
     found = {m.kind for path in SUBMISSIONS.glob("*.py") for m in every(path)}
     assert found == {*cuda.KINDS, *python.KINDS}
 
 
 def test_a_draw_is_the_seeds_alone_and_has_no_change_twice() -> None:
-    """A table's command gives that table's mutants again, on any machine."""
+    """A draw depends on the seed alone and has no change twice.
+
+    So the command of a table gives the same mutants on any machine.
+    """
     first = drawn(SUBMISSION, 60, seed=5)
     assert first == drawn(SUBMISSION, 60, seed=5)
     assert [m.id for m in first] == [f"grouped_bias-{n}" for n in range(1, 61)]
@@ -43,7 +46,7 @@ def test_a_draw_is_the_seeds_alone_and_has_no_change_twice() -> None:
 
 
 def test_a_change_of_cuda_stays_inside_its_string_and_one_of_python_is_python() -> None:
-    """What is drawn can be compiled as far as Python is concerned, and differs from the file."""
+    """A mutant differs from its file, parses as Python, and changes CUDA within its string."""
     content = SUBMISSION.read_bytes()
     for mutant in every(SUBMISSION):
         text = changed(content, mutant.edit)
@@ -69,13 +72,19 @@ def test_a_change_of_cuda_stays_inside_its_string_and_one_of_python_is_python() 
     ],
 )
 def test_a_kind_changes_what_it_says(kind: str, before: str, after: str | None) -> None:
-    """The changes that found most survivors, as they stand in a submission's text."""
+    """Each kind makes the change that its name says.
+
+    The kinds tried here found the most survivors.
+    """
     made = {m.after for m in every(SUBMISSION) if (m.kind, m.before) == (kind, before)}
     assert (after or before.replace("256", "128")) in made
 
 
 def test_what_is_wrong_kills_and_what_is_declined_is_told_apart() -> None:
-    """One that passes is a survivor, unless it refuses more than the submission, or rounds more."""
+    """A mutant that passes has survived, unless it refuses more, rounds more or gets a note.
+
+    A mutant that fails is killed, by the check that found it.
+    """
     right, declined = case("passed"), case("declined", "k5")
     usual = [report(right, case("passed", "k5"), verdict="passed")]
     assert outcome_of(MUTANT, usual, usual).fate == "survived"
@@ -93,7 +102,7 @@ def test_what_is_wrong_kills_and_what_is_declined_is_told_apart() -> None:
 
 
 def test_a_table_has_each_survivor_with_what_a_person_said(tmp_path: Path) -> None:
-    """Equivalence that only a person can see is counted apart, and the reason stands beside it."""
+    """A mutant that a person judged equivalent is counted apart, with the person's reason."""
     usual = [report(case("passed"), verdict="passed")]
     words = tmp_path / "words.toml"
     words.write_text('[equivalent]\nmine-1 = "nobody reads it"\n')
@@ -107,7 +116,7 @@ def test_a_table_has_each_survivor_with_what_a_person_said(tmp_path: Path) -> No
 @pytest.mark.thorough
 @pytest.mark.simulator_only
 def test_what_compiles_to_the_same_code_has_the_same_digest(tmp_path: Path) -> None:
-    """Where a file lies is no difference; another kernel is one."""
+    """A digest does not depend on where a file lies, and differs for another kernel."""
     copy = tmp_path / SUBMISSION.name
     shutil.copy(SUBMISSION, copy)
     assert digest_of(copy) == digest_of(SUBMISSION)

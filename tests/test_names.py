@@ -1,4 +1,4 @@
-"""Names that are hard to print or to store: each is one line, and the other files' matter."""
+"""File names that are hard to print or store: each is one line, and other files go on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ModelNew(nn.Module):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Submissions under such names, and one under a plain one; none is right."""
+    """Return a folder of submissions with such names and one plain name; none is right."""
     submissions = tmp_path / "submissions"
     submissions.mkdir()
     for name in (COMMAND, LONG, "a\nb", "zeta"):
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def check_no_commands(done: Outcome) -> None:
-    """No line that a GitHub runner would take for a command, and no traceback."""
+    """Check that no line is a command to a GitHub runner, and that there is no traceback."""
     lines = f"{done.out}\n{done.err}".splitlines()
     assert not [line for line in lines if line.lstrip().startswith("::") or "##[" in line]
     assert "Traceback" not in done.err
@@ -50,7 +50,7 @@ def check_no_commands(done: Outcome) -> None:
 
 @pytest.mark.thorough
 def test_names_are_one_line_each_and_the_others_are_kept(folder: Path) -> None:
-    """Of each the reason is said, and the report of the file behind them is stored."""
+    """Each such name is refused with its reason, and the reports of other files are stored."""
     for name in ("submissions", f"submissions/{COMMAND}.py"):
         done = harness_process(
             "check", name, "--reference", REFERENCE, "--junitxml", "x.xml", folder=folder
@@ -71,7 +71,7 @@ def test_names_are_one_line_each_and_the_others_are_kept(folder: Path) -> None:
 
 @pytest.mark.thorough
 def test_pytest_prints_no_commands_either(folder: Path) -> None:
-    """A test's name does not begin as the file's does, where the folder is the root."""
+    """Pytest's test names do not begin with `::`, even if the folder of submissions is the root."""
     done = pytest_(
         ".", "--reference", REFERENCE, "-v", "-k", "is_submission", folder=folder / "submissions"
     )
@@ -83,7 +83,7 @@ def test_pytest_prints_no_commands_either(folder: Path) -> None:
 
 @pytest.mark.thorough
 def test_pytest_prints_no_commands_of_an_exception(tmp_path: Path) -> None:
-    """A worker can send any text for one line: here it does not make it one."""
+    """A worker can send a message of several lines; pytest prints it as one line."""
     (tmp_path / "mine.py").write_text(DECLINES)
     done = pytest_("mine.py", "--reference", REFERENCE, "-rsf", "-k", "[double", folder=tmp_path)
     check_no_commands(done)
@@ -92,7 +92,7 @@ def test_pytest_prints_no_commands_of_an_exception(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_report_that_cannot_be_stored_is_that_reports_matter(tmp_path: Path) -> None:
-    """Something in its place: it is told, and the next one is stored."""
+    """A report whose place is taken is an error of one line, and the next report is stored."""
     for name in ("one", "two"):
         (tmp_path / f"{name}.py").write_text(PLAIN.format(""))
     (tmp_path / ".harness" / "reports" / "double" / "one.json").mkdir(parents=True)

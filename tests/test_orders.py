@@ -1,4 +1,4 @@
-"""pytest takes orders from the root alone, and never from a folder of submissions."""
+"""Pytest's settings: they come from the root alone, and never from a folder of submissions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROBLEM = REFERENCE / "conv_transpose1d.py"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Somebody's repository, with settings and a conftest file of its own."""
+    """Return a user's repository, with settings and a conftest file of its own."""
     (tmp_path / "submissions").mkdir()
     shutil.copy(SUBMISSIONS / "flat_index.py", tmp_path / "submissions")
     (tmp_path / "conftest.py").write_text("")
@@ -36,12 +36,12 @@ def root(tmp_path: Path) -> Path:
 
 
 def collected(root: Path, *arguments: str) -> Outcome:
-    """Run pytest there, as far as to the collection."""
+    """Run pytest in a repository, up to the collection."""
     return pytest_("--collect-only", "-q", *arguments, folder=root)
 
 
 def check_refused(done: Outcome, path: str) -> None:
-    """One line that names the file, and status 4."""
+    """Check that the run ended with status 4, and with one line that names the file."""
     assert done.status == 4, done.out + done.err
     (line,) = filter(None, done.err.splitlines())
     assert f"'{path}' lies among submissions" in line
@@ -60,7 +60,7 @@ def check_refused(done: Outcome, path: str) -> None:
     ],
 )  # fmt: skip
 def test_orders_of_a_folder_of_submissions_are_refused(root: Path, name: str, text: str) -> None:
-    """Whatever reference is known from where; nothing of it has run."""
+    """A settings or conftest file in a folder of submissions is refused before it has run."""
     path = root / "submissions" / name
     path.parent.mkdir(exist_ok=True)
     if path.parent.name == "deeper":
@@ -71,7 +71,7 @@ def test_orders_of_a_folder_of_submissions_are_refused(root: Path, name: str, te
 
 
 def test_orders_above_what_is_named_are_refused(root: Path) -> None:
-    """A conftest file counts for the folders below it."""
+    """A conftest file above the named submissions is refused, as it applies to folders below it."""
     (root / "submissions" / "team").mkdir()
     shutil.copy(SUBMISSIONS / "flat_index.py", root / "submissions" / "team" / "other.py")
     (root / "submissions" / "conftest.py").write_text("open('ran', 'w')\n")
@@ -84,7 +84,10 @@ def test_orders_above_what_is_named_are_refused(root: Path) -> None:
 
 @pytest.mark.parametrize("untrusted", [(), ("--untrusted",)])
 def test_settings_above_what_is_named_are_refused(root: Path, untrusted: tuple[str, ...]) -> None:
-    """They count there; for strangers' files also where no submission lies beside them."""
+    """Settings above the named submissions are refused, as they apply there.
+
+    `--untrusted` refuses them even if no submission lies beside them.
+    """
     team = root / "submissions" / "team"
     team.mkdir()
     shutil.copy(SUBMISSIONS / "flat_index.py", team / "other.py")
@@ -103,17 +106,20 @@ def test_settings_above_what_is_named_are_refused(root: Path, untrusted: tuple[s
     ],
 )
 def test_settings_that_pytest_does_not_choose_are_refused(root: Path, name: str, text: str) -> None:
-    """Which ones it takes depends on what else is named; a file that cannot be read may be any."""
+    """A settings file that pytest does not choose is refused, too.
+
+    The choice depends on what else is named, and a file that does not parse may hold anything.
+    """
     (root / "submissions" / name).write_text(text)
     check_refused(collected(root, "submissions", "conftest.py"), f"submissions/{name}")
 
 
 @pytest.mark.thorough
 def test_blank_lines_keep_nobody_busy(root: Path) -> None:
-    """A million of them are read at once, in settings, in a submission and in what looks like one.
+    """A million blank lines are read quickly, in settings, in a submission and in a similar file.
 
-    Each process has a minute of processor time, and would need many where every blank line is a
-    place from which the rest is searched.
+    Each process has a minute of processor time. A search that starts anew at every blank line would
+    need many minutes.
     """
     blank = "\n" * 1_000_000
     (root / "submissions" / "setup.cfg").write_text(blank)
@@ -127,7 +133,7 @@ def test_blank_lines_keep_nobody_busy(root: Path) -> None:
 
 
 def collected_in_a_minute(root: Path, *arguments: str) -> Outcome:
-    """As `collected`; a process that takes a minute of a processor's time is killed."""
+    """Run `collected`, and kill each process that uses a minute of processor time."""
     words = pytest_arguments("--collect-only", "-q", *arguments)
     command = interpreter.command("pytest", *words)
     return run(["/bin/sh", "-c", 'ulimit -t 60; exec "$@"', "sh", *command], root)
@@ -135,7 +141,10 @@ def collected_in_a_minute(root: Path, *arguments: str) -> Outcome:
 
 @pytest.mark.thorough
 def test_own_settings_and_other_tools_files_stay(root: Path) -> None:
-    """The root's settings and conftest count; so do those of tests that have submissions below."""
+    """The root's settings and conftest file apply, and other tools' settings are allowed.
+
+    The conftest file of tests with submissions below them applies, too.
+    """
     (root / "submissions" / "setup.cfg").write_text("[metadata]\nname = x\n")
     (root / "tests" / "wrong").mkdir(parents=True)
     shutil.copy(ROOT / "tests" / "defects" / "one_past_end.py", root / "tests" / "wrong")
@@ -150,7 +159,10 @@ def test_own_settings_and_other_tools_files_stay(root: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_untrusted_refuses_every_program_and_setting(root: Path) -> None:
-    """Also where no submission lies beside it, packages too; modules of tests are left alone."""
+    """`--untrusted` refuses every conftest file and package, even without a submission beside it.
+
+    It does not collect modules of tests.
+    """
     (root / "submissions" / "empty").mkdir()
     (root / "submissions" / "test_mine.py").write_text("open('ran', 'w')\n")
     done = collected(root, "--untrusted", "submissions")
@@ -161,7 +173,7 @@ def test_untrusted_refuses_every_program_and_setting(root: Path) -> None:
     for name, asked in (
         ("empty/conftest.py", "submissions"),
         ("__init__.py", "submissions"),
-        # Above what is asked for, and behind a link, pytest looks as well.
+        # Pytest also looks above the named folder and behind a link.
         ("conftest.py", "submissions/empty"),
         ("link/conftest.py", "submissions"),
         ("conftest.py", "submissions/link"),
@@ -175,10 +187,10 @@ def test_untrusted_refuses_every_program_and_setting(root: Path) -> None:
 
 @pytest.mark.thorough
 def test_check_writes_junit_that_says_what_pytest_says(root: Path) -> None:
-    """The same tests with the same results; orders that lie there are not read."""
+    """`harness check --junitxml` writes the tests and results of pytest, and reads no settings."""
     for name in ("no_divisibility_test", "unknown_keyword"):
         shutil.copy(ROOT / "tests" / "defects" / f"{name}.py", root / "submissions")
-    # It declines some of its cases.
+    # grid3d declines some of its cases.
     shutil.copy(SUBMISSIONS / "grid3d.py", root / "submissions")
     (root / "submissions" / "broken.py").write_text("class ModelNew(:\n")
     done = pytest_("submissions", "--junitxml", "pytest.xml", "--harness-seed", "1", folder=root)
@@ -201,7 +213,7 @@ def test_check_writes_junit_that_says_what_pytest_says(root: Path) -> None:
 
 
 def results(path: Path) -> dict[tuple[str, str], str]:
-    """The result of each test but for speed, by submission and name."""
+    """Return the result of each test except speed, by submission and name."""
     found = {}
     for test in ElementTree.parse(path).getroot().iter("testcase"):  # noqa: S314 - our own
         name = re.sub(r"^test_builds\[.*", "test_builds", test.attrib["name"])
@@ -213,7 +225,7 @@ def results(path: Path) -> dict[tuple[str, str], str]:
 
 
 def test_plugin_of_a_folder_of_submissions_is_refused(root: Path) -> None:
-    """However it came to be loaded, the run says so and ends."""
+    """A plugin from a folder of submissions ends the run with one line, however it was loaded."""
     (root / "submissions" / "mine.py").write_text("")
     command = ["pytest", *pytest_arguments("-p", "submissions.mine", "submissions")]
     done = run(interpreter.command(*command), root, PYTHONPATH=f"{root}:{ROOT}")

@@ -1,4 +1,4 @@
-"""A reference that is no transposed convolution, in a file of somebody's own."""
+"""References that are not transposed convolutions, each in a user's file."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class ModelNew(nn.Module):
 
 
 def check(submission: str, folder: Path, *options: str) -> Report:
-    """The report of a submission on the reference above."""
+    """Return the report of a submission on the reference above."""
     return check_on(REFERENCE, submission, folder, *options)
 
 
 def check_on(reference: str, submission: str, folder: Path, *options: str) -> Report:
-    """The report of a submission called combine."""
+    """Return the report of a submission called combine on a reference with this text."""
     (folder / "reference.py").write_text(reference)
     (folder / "combine.py").write_text(submission)
     command = ("check", "--reference", "reference.py", "combine.py", "--json", "-", *options)
@@ -92,7 +92,10 @@ def check_on(reference: str, submission: str, folder: Path, *options: str) -> Re
 
 
 def test_any_reference_is_checked_in_many_sizes(tmp_path: Path) -> None:
-    """Its constants are varied, one of them beyond 16 bits; its own configuration is cut down."""
+    """The constants of any reference are varied, one of them beyond 16 bits.
+
+    The problem's own configuration is cut down.
+    """
     report = check(SUBMISSION, tmp_path)
     assert (report.verdict, report.message) == ("passed", "")
     assert {case.verdict for case in report.cases} == {"passed"}
@@ -109,7 +112,10 @@ def test_any_reference_is_checked_in_many_sizes(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_compilers_refusal_that_is_caught_is_told(tmp_path: Path) -> None:
-    """Who goes on without the kernel leaves the work to torch, and may not know that."""
+    """A submission that catches a compiler error leaves its work to torch and fails.
+
+    A note quotes the compiler, since the author may not know of the error.
+    """
     unknown = SUBMISSION.replace("int n = x.numel();", "int n = number_of(x);")
     caught = unknown.replace("extension = load_inline", "try:\n  extension = load_inline").replace(
         '    functions=["run"],\n)', '    functions=["run"],\n  )\nexcept RuntimeError: pass'
@@ -125,7 +131,7 @@ def test_compilers_refusal_that_is_caught_is_told(tmp_path: Path) -> None:
 
 
 def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
-    """Of an operator whose errors nobody has bounded: it has no class, and its name is told."""
+    """A reference with an operator without a bound only agrees, and the operator is named."""
     reference = REFERENCE.replace("torch.relu(y)", "torch.special.bessel_j0(x + y)")
     submission = SUBMISSION.replace("fmaxf(y[i], 0.0f)", "j0f(x[i] + y[i])")
     (tmp_path / "reference.py").write_text(reference)
@@ -153,7 +159,11 @@ def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
 def test_class_that_allows_anything_is_none(
     tmp_path: Path, value: str, verdict: str, precision: str, words: str
 ) -> None:
-    """Of a sine of large numbers zeros are within what rounding to float16 makes of it."""
+    """A submission only agrees if its precision class allows any value.
+
+    Rounding to float16 changes the sine of a large number so much that an output of zeros is within
+    the bound.
+    """
     model = "self.scale * x + torch.relu(y)"
     reference = REFERENCE.replace(model, "torch.sin(10000.0 * torch.sigmoid((x + y).abs()))")
     submission = SUBMISSION.replace("scale * x[i] + fmaxf(y[i], 0.0f)", value)
@@ -182,7 +192,10 @@ TURNED = """
 def test_where_a_bound_says_nothing_trials_do(
     tmp_path: Path, turns: int, rounded: str, verdict: str, words: str
 ) -> None:
-    """A bound grows with every step. Beyond it, what is wrong by far more than trials is wrong."""
+    """Trials decide where the bound has grown too large to say anything.
+
+    A bound grows with every step. An output fails if it is wrong by far more than the trials are.
+    """
     reference = REFERENCE.replace("        return self.scale * x + torch.relu(y)\n", TURNED[1:])
     loop = f"""float a = x[i], b = y[i];
         for (int turn = 0; turn < {turns}; ++turn) {{
@@ -201,7 +214,7 @@ def test_where_a_bound_says_nothing_trials_do(
 
 @pytest.mark.thorough
 def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
-    """Where most of the output is 0, as behind a relu, what is not 0 says what a class allows."""
+    """The outputs that are not 0 decide what a class allows, if most are 0, as behind a relu."""
     reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x - 0.9)")
     submission = SUBMISSION.replace("scale * x[i] + fmaxf(y[i], 0.0f)", "fmaxf(x[i] - 0.9f, 0.0f)")
     report = check_on(reference, submission, tmp_path, "--grid", "own")
@@ -214,7 +227,10 @@ def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
 def test_too_many_blocks_are_declined_by_asking_for_the_error(
     tmp_path: Path, asks: bool, verdict: str, many: str, of_a_block: str
 ) -> None:
-    """No grid has so many blocks along y. Who looks whether the launch was refused, says so."""
+    """A launch with more blocks along y than a grid has is declined if the submission checks it.
+
+    Without a check of the error the case is an error.
+    """
     path, reference = tmp_path / "combine.py", tmp_path / "reference.py"
     reference.write_text(REFERENCE)
     text = SUBMISSION.replace(
@@ -239,7 +255,7 @@ def test_too_many_blocks_are_declined_by_asking_for_the_error(
 
 @pytest.mark.thorough
 def test_what_is_0_anyway_need_not_be_written(tmp_path: Path) -> None:
-    """Where the output is the same whatever the input is, no kernel has to write any of it."""
+    """A kernel need not write outputs that are the same whatever the input is."""
     reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x - 1.0)")
     submission = SUBMISSION.replace("torch::empty_like", "torch::zeros_like")
     submission = submission.replace(
@@ -252,7 +268,7 @@ def test_what_is_0_anyway_need_not_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
-    """Where the reference is not finite nothing can be compared, and a reader learns where."""
+    """Values for which the reference is not finite are left out, and one note lists them."""
     reference = REFERENCE.replace("torch.relu(y)", "torch.log(y)")
     submission = SUBMISSION.replace("fmaxf(y[i], 0.0f)", "logf(y[i])")
     report = check_on(reference, submission, tmp_path, "--grid", "own")
@@ -265,7 +281,10 @@ def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_own_configuration_is_told_apart_from_other_sizes(tmp_path: Path) -> None:
-    """A kernel for whole blocks is right in the one that it was written for; a case replays."""
+    """A kernel for whole blocks is right in its own configuration and wrong in other sizes.
+
+    `--case` replays one of those sizes.
+    """
     whole = SUBMISSION.replace("(n + 255) / 256", "n / 256 > 0 ? n / 256 : 1")
     assert whole != SUBMISSION
     report = check(whole, tmp_path)
@@ -279,7 +298,10 @@ def test_own_configuration_is_told_apart_from_other_sizes(tmp_path: Path) -> Non
 
 @pytest.mark.thorough
 def test_values_beyond_the_authors_own_count(tmp_path: Path) -> None:
-    """`torch.rand` gives no negative number, for which a relu is there."""
+    """A submission must be right for values beyond the author's own.
+
+    `torch.rand` gives no negative number, which a relu is for.
+    """
     identity = SUBMISSION.replace("fmaxf(y[i], 0.0f)", "y[i]")
     assert identity != SUBMISSION
     report = check(identity, tmp_path, "--grid", "own")
@@ -351,7 +373,10 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_operand_of_fewer_bits_is_told_by_its_errors(tmp_path: Path) -> None:
-    """Where sums are long enough for it to stay within the bound: 16 bits are no float32."""
+    """A kernel that rounds an operand to 16 bits is not fp32, even if its errors are in the bound.
+
+    Sums that are long enough keep them there. A note names the operand.
+    """
     report = check_on(MATMUL, FEWER_BITS, tmp_path, "--grid", "own", "--seed", "1")
     assert (report.verdict, report.precision) == ("passed", "tf32")
     assert any(note.startswith("its a is rounded to 16 bits (towards") for note in report.notes)
@@ -359,7 +384,10 @@ def test_operand_of_fewer_bits_is_told_by_its_errors(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_reference_of_several_operators_may_leave_some_to_torch(tmp_path: Path) -> None:
-    """That share is told, and may be refused; all of it is too much."""
+    """A submission may leave some of a reference's operators to torch, but not all of them.
+
+    The report has the share of its own work, which `--require-own-work` may refuse.
+    """
     call = "return extension.run(x, y, self.scale)"
     assert call in SUBMISSION
     some = SUBMISSION.replace(call, "return extension.run(x, torch.relu(y), self.scale)")
@@ -388,7 +416,10 @@ LOOKING = REFERENCE.replace(
 
 @pytest.mark.thorough
 def test_work_of_a_reference_that_looks_at_numbers_is_known(tmp_path: Path) -> None:
-    """Which operators it calls is found with numbers: they are not left to torch either."""
+    """The operators of a reference that branches on values are known, too.
+
+    The harness finds them by running the reference on numbers.
+    """
     left = SUBMISSION.replace(
         "return extension.run(x, y, self.scale)",
         "return extension.run(torch.softmax(x + y, 1), torch.zeros_like(y), 1.0)",
@@ -409,7 +440,10 @@ HOST = SUBMISSION.replace(
 
 @pytest.mark.thorough
 def test_work_on_the_host_is_nobodys(tmp_path: Path) -> None:
-    """A number is little to bring back; that all inputs were on the host for it is told."""
+    """Work on the host is not the submission's own, even if a single number comes back from there.
+
+    The finding says how many bytes of input went to the host.
+    """
     reference = REFERENCE.replace(
         "return self.scale * x + torch.relu(y)",
         "return (self.scale * x + torch.relu(y)).sum().view(1, 1)",
@@ -477,7 +511,10 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_what_the_author_made_of_inputs_holds(tmp_path: Path) -> None:
-    """A kernel may skip the half of a triangle that is zero; a number is an input as well."""
+    """Inputs keep the structure that the author gave them, so a kernel may skip zero triangles.
+
+    A plain number may be an input as well.
+    """
     report = check_on(TRIANGULAR, PRODUCT, tmp_path)
     assert (report.verdict, report.message) == ("passed", "")
     skips_more = PRODUCT.replace("k <= column", "k < column")
@@ -564,7 +601,10 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_statistics_that_a_reference_keeps_are_its_own_affair(tmp_path: Path) -> None:
-    """Both are in training; who keeps a statistic too, and not another one, is not accused."""
+    """A submission may update some of a reference's running statistics and not others.
+
+    Both models are in training mode.
+    """
     report = check_on(NORMALISED, NORM, tmp_path, "--grid", "own")
     assert (report.verdict, report.message) == ("passed", "")
     unbiased = NORM.replace("square / rows", "square / (rows - 1)")
@@ -597,8 +637,8 @@ def get_init_inputs():
     return [width, channels]
 """
 
-# It has names of its own, one of which is that of another weight of the same size; the matrix is
-# kept transposed, and what is (1, channels) as a vector.
+# This submission has names of its own, one of which is another weight's of the same size. Its
+# matrix is transposed, and its weight of shape (1, channels) is a vector.
 OWN_LAYER = """
 import torch
 from torch import nn
@@ -647,7 +687,10 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_weights_are_found_by_what_they_are_initialised_to(tmp_path: Path) -> None:
-    """Whatever they are called and however they lie: KernelBench seeds both and copies nothing."""
+    """Weights are matched by their initial values, whatever their names and layouts are.
+
+    KernelBench seeds both models and copies nothing.
+    """
     report = check_on(LAYER, OWN_LAYER, tmp_path, "--grid", "own")
     assert (report.verdict, report.message, report.notes[1:]) == ("passed", "", ())
     swapped = OWN_LAYER.replace("self.bias, self.added)", "self.added, self.bias)")
@@ -705,7 +748,10 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_who_computes_in_eval_mode_alone_is_told_the_mode(tmp_path: Path) -> None:
-    """A benchmark constructs a model and calls it: that is training, where many fall back."""
+    """A submission that runs its kernel in eval mode alone fails, with a message about the mode.
+
+    A benchmark constructs a model and calls it in training mode.
+    """
     text = AVERAGE.replace("FORWARD", "x.mean() if self.training else extension.run(x) / x.numel()")
     report = check_on(AVERAGED, text, tmp_path, "--grid", "own")
     assert report.verdict == "failed"
@@ -724,7 +770,10 @@ def test_who_computes_in_eval_mode_alone_is_told_the_mode(tmp_path: Path) -> Non
     ],
 )
 def test_number_may_pass_through_the_host(tmp_path: Path, forward: str, message: str) -> None:
-    """One that a kernel has summed; what torch has summed is not the submission's work."""
+    """A number that a kernel has summed may pass through the host.
+
+    A sum by torch is not the submission's own work.
+    """
     report = check_on(AVERAGED, AVERAGE.replace("FORWARD", forward), tmp_path, "--grid", "own")
     assert report.verdict == ("failed" if message else "passed"), report.message
     assert report.message.startswith(message)
@@ -733,7 +782,10 @@ def test_number_may_pass_through_the_host(tmp_path: Path, forward: str, message:
 @pytest.mark.thorough
 @pytest.mark.parametrize("last", ["sum() / x.numel()", "mean() * (2048 / x.numel())"])
 def test_partial_results_may_be_more_than_the_inputs(tmp_path: Path, last: str) -> None:
-    """A fixed number of blocks leaves one each, which torch joins; small inputs are fewer."""
+    """Torch may sum a kernel's partial results, even if there are more of them than inputs.
+
+    A fixed number of blocks leaves one result each, and small inputs have fewer numbers.
+    """
     text = AVERAGE.replace("FORWARD", f"extension.run(x).{last}")
     for one, many in (
         ("zeros({}", "zeros({2048}"),
@@ -770,7 +822,7 @@ IN_HALVES = (
     ("old", "new", "message"),
     [
         ("", "", ""),
-        # By how much, or that it overflows.
+        # The message says by how much it differs, or that it overflows.
         ("fmaxf(__half2float(y[i]), 0.0f)", "__half2float(y[i])", "the reference"),
         (
             "return extension.run(x, y, self.scale)",
@@ -783,7 +835,7 @@ IN_HALVES = (
 def test_outputs_are_of_the_references_type(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
-    """Of float16 inputs a reference makes float16, which is of the class that rounds so much."""
+    """A reference with float16 inputs has float16 outputs, which are of the class fp16."""
     assert old in IN_HALVES
     report = check_on(HALVES, IN_HALVES.replace(old, new), tmp_path)
     assert report.verdict == ("failed" if message else "passed"), report.message
@@ -837,10 +889,11 @@ class ModelNew(nn.Module):
 @pytest.mark.thorough
 @pytest.mark.parametrize(("factor", "verdict"), [("2", "passed"), ("3", "failed")])
 def test_truth_values_are_inputs_too(tmp_path: Path, factor: str, verdict: str) -> None:
-    """Of a Model without a constructor of its own; right and wrong are told apart."""
+    """An input may be a boolean mask, also of a Model without a constructor of its own."""
     (tmp_path / "masked.py").write_text(MASKED)
     (tmp_path / "masks.py").write_text(MASKS.replace("2 * x[i]", f"{factor} * x[i]"))
-    # With this seed a small mask is empty, so that a first call is right; the factor is told still.
+    # This seed gives a small mask that is all false, so that a first call is right for any factor.
+    # The diagnosis must name the factor nevertheless.
     options = ("--device", "simulator", "--seed", "7416453789633310282")
     done = harness("check", "--reference", "masked.py", "masks.py", *options, folder=tmp_path)
     assert f"masks on masked: {verdict}: " in done.out, done.out + done.err
@@ -907,7 +960,7 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_reference_may_have_no_inputs(tmp_path: Path) -> None:
-    """What it makes is made from its arguments alone."""
+    """A reference may have no inputs and make its output from its arguments alone."""
     report = check_on(TABLE, TABLES, tmp_path, "--grid", "own")
     assert (report.verdict, report.message) == ("passed", "")
     late = TABLES.replace("(i / width) *", "(i / width + 1) *")
@@ -924,7 +977,7 @@ def test_reference_may_have_no_inputs(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_result_fails(tmp_path: Path, right: str, wrong: str) -> None:
-    """An error of some percent, or no work at all, is more than rounding."""
+    """An error of a few percent, or an output of zeros, is more than rounding and fails."""
     assert right in SUBMISSION
     report = check(SUBMISSION.replace(right, wrong), tmp_path)
     assert report.verdict == "failed"
@@ -933,9 +986,9 @@ def test_wrong_result_fails(tmp_path: Path, right: str, wrong: str) -> None:
 
 @pytest.mark.thorough
 def test_path_for_one_of_its_own_sizes_is_run(tmp_path: Path) -> None:
-    """What goes another way at just the file's number of rows does so in a case beside few columns.
+    """A special path for the file's own number of rows runs in a case with few columns.
 
-    The own configuration has fewer rows on the simulator, and so takes the other way.
+    The own configuration has fewer rows on the simulator, so it does not take that path.
     """
     right = "return extension.run(x, y, self.scale)"
     assert right in SUBMISSION
@@ -957,7 +1010,10 @@ QUADRATIC = SUBMISSION.replace(
 
 @pytest.mark.thorough
 def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) -> None:
-    """A loop over all inputs for each output is checked in a size that the report tells."""
+    """The own configuration of a slow kernel is cut down further, and notes give the sizes.
+
+    The kernel loops over all inputs for each output.
+    """
     reference = REFERENCE.replace("torch.relu(y)", "y.max()")
     options = ("--grid", "own", "--call-budget", "0.2")
     report = check_on(reference, QUADRATIC, tmp_path, *options)
@@ -975,7 +1031,7 @@ def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) ->
 
 @pytest.mark.thorough
 def test_case_that_takes_long_has_fewer_runs(tmp_path: Path) -> None:
-    """Those of the numbers that tell most are left once its calls have taken some seconds."""
+    """A case whose calls have taken some seconds runs only the most informative values."""
     (tmp_path / "reference.py").write_text(REFERENCE.replace("torch.relu(y)", "y.max()"))
     (tmp_path / "combine.py").write_text(QUADRATIC)
     files = tmp_path / "combine.py", tmp_path / "reference.py"
@@ -1071,7 +1127,7 @@ class ModelNew(nn.Module):
 def test_several_outputs_are_judged_each(
     right: str, wrong: str, message: str, tmp_path: Path
 ) -> None:
-    """Numbers, indices and truth values, each in its own type; what is wrong is named."""
+    """Each of several outputs is judged in its own type, and the message names the wrong one."""
     options = ("--grid", "own") if message else ()
     report = check_on(LARGEST, FIND_LARGEST.replace(right, wrong), tmp_path, *options)
     assert message in report.message, report.message

@@ -1,4 +1,4 @@
-"""What is sent to another machine, and what that makes of it."""
+"""Packing of requests, plans and builds for another machine, and unpacking there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from harness.system.errors import UsageError
 
 
 def test_contents_are_what_travels(tmp_path: Path) -> None:
-    """Of the files beside a submission those that it names; the request has the new paths."""
+    """A packed request has the contents of its files, and the unpacked one has their new paths.
+
+    Files beside a submission are packed if it names them.
+    """
     here = tmp_path / "here"
     (here / "part").mkdir(parents=True)
     (here / "mine.py").write_text("'part/near.cuh'")
@@ -37,7 +40,7 @@ def test_contents_are_what_travels(tmp_path: Path) -> None:
     assert (asked.submission.parent / "part" / "near.cuh").read_text() == "near"
     assert not list(there.rglob("other.cuh"))
     assert (asked.seed, asked.title) == (7, "mine on conv")
-    # The same contents are there already; other ones are elsewhere.
+    # Unpacking finds the same contents in their folder, and other contents get another one.
     assert unpack(packed, pack_readable(()), there).submission == asked.submission
     (here / "part" / "near.cuh").write_text("nearer")
     again = unpack(pack(packed.asked), pack_readable(()), there)
@@ -45,7 +48,10 @@ def test_contents_are_what_travels(tmp_path: Path) -> None:
 
 
 def test_plan_travels_with_the_files_of_all_contenders(tmp_path: Path) -> None:
-    """Two versions of one name stay two; what is to be measured, and how long, is as it was."""
+    """A packed plan has the files of all contenders, and two versions of one name stay two.
+
+    Its other fields are unchanged.
+    """
     for name in ("new", "old"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "mine.py").write_text(name)
@@ -65,7 +71,7 @@ def test_plan_travels_with_the_files_of_all_contenders(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("sandbox")
 def test_what_is_readable_keeps_its_name(tmp_path: Path) -> None:
-    """A submission names it as it lies at the sender's."""
+    """A readable file keeps its name, because a submission opens it by its path at the sender's."""
     folder = tmp_path / "far"
     folder.mkdir()
     (folder / "table.txt").write_text("1 2 3")
@@ -79,7 +85,7 @@ def test_what_is_readable_keeps_its_name(tmp_path: Path) -> None:
 
 
 def test_more_than_can_be_sent_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one line, before it is read."""
+    """Files that are too large to be sent are refused in one line, before they are read."""
     monkeypatch.setattr(parcel, "_MOST_BYTES", 8)
     (tmp_path / "table.txt").write_text("123456789")
     with pytest.raises(UsageError, match="a cluster is sent at most 0 MiB; name what is needed"):
@@ -87,7 +93,7 @@ def test_more_than_can_be_sent_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_other_versions_are_told() -> None:
-    """Each that differs; a sender needs no nvcc."""
+    """Each version that differs is named; a sender without nvcc does not differ."""
     own = Software("0.1.0 (ab)", "2.9.1", "13.0.88")
     assert own.why_other(own) == ""
     assert own.why_other(Software("0.1.0 (ab)", "2.9.1", "")) == ""
@@ -100,7 +106,7 @@ def test_other_versions_are_told() -> None:
 
 
 def test_build_of_another_machine_is_as_an_own_one(tmp_path: Path) -> None:
-    """It is found, not built again, and a damaged one is as none."""
+    """A cache reuses a build that another machine made, and ignores a damaged one."""
 
     def build(folder: Path) -> Product:
         (folder / "module.so").write_bytes(b"made")

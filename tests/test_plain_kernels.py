@@ -1,4 +1,4 @@
-"""Right kernels in plain CUDA, which benchmarks/plain_kernels.py makes of any reference."""
+"""Right kernels in plain CUDA, which benchmarks/plain_kernels.py writes for any reference."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ import pytest
 
 from tests.support import ROOT
 
-# One of each kind; the last has a number among its inputs.
+# One reference of each kind; the last has a number among its inputs.
 REFERENCES = ("attention", "conv_transpose2d", "group_norm", "reverse_cumsum", "scaled_sum")
 
 
 @pytest.mark.thorough
 def test_right_kernels_are_not_accused(tmp_path: Path) -> None:
-    """In the reference's own configuration, cut down, with all kinds of numbers."""
+    """Right kernels pass as fp32 in the reference's own configuration, with all kinds of values.
+
+    The configuration is cut down.
+    """
     paths = [str(ROOT / "tests" / "references" / f"{name}.py") for name in REFERENCES]
     command = [str(ROOT / "benchmarks" / "plain_kernels.py"), *paths, "--into", str(tmp_path)]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What make asks before it installs anything: a line for each lack, with what mends it."""
+"""The check before an installation by make: a line for each lack, with the command to mend it."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ import pytest
 
 from tests.support import ROOT, Outcome, run, small_disk
 
-# The system's own, as make takes it: where the tests run, that of the virtual environment.
+# The Python that make would use: the one from which the tests' virtual environment was made.
 PYTHON = Path(sys._base_executable)  # type: ignore[attr-defined]
 NO_INDEX = ("--index-url", "http://127.0.0.1:9/simple")
 
 
 @pytest.fixture(autouse=True)
 def _pip_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pip with no other place to look at than the index."""
+    """Hide pip's settings, so that pip looks at the given index alone."""
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "CC", "CXX"):
         monkeypatch.delenv(name, raising=False)
 
 
 def preinstall(*pip_options: str, folder: Path, **variables: str) -> Outcome:
-    """What make runs."""
+    """Run the check as make runs it."""
     command = [str(PYTHON), "-I", str(ROOT / "harness" / "preinstall.py"), "venv", *pip_options]
     return run(command, folder, **variables)
 
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> tuple[str, ...]:
-    """Options by which pip finds a package in a folder alone."""
+    """Return options with which pip finds one package, in a folder and nowhere else."""
     wheel = tmp_path / "wheels" / "tabulate-0.9.0-py3-none-any.whl"
     wheel.parent.mkdir()
     name = "tabulate-0.9.0.dist-info"
@@ -52,7 +52,7 @@ def wheels(tmp_path: Path) -> tuple[str, ...]:
 
 
 def test_nothing_is_missing(tmp_path: Path, wheels: tuple[str, ...]) -> None:
-    """It says nothing, makes nothing, and pip's own options say where packages are."""
+    """The check prints and makes nothing if nothing is missing; it gives pip's options to pip."""
     before = sorted(tmp_path.iterdir())
     done = preinstall(*wheels, folder=tmp_path)
     assert done == Outcome(0, "", "")
@@ -60,7 +60,7 @@ def test_nothing_is_missing(tmp_path: Path, wheels: tuple[str, ...]) -> None:
 
 
 def test_all_lacks_are_told_at_once(tmp_path: Path) -> None:
-    """No compiler and no index: a line each, in one run, with why the index did not answer."""
+    """One run reports every lack in a line, and why the index did not answer."""
     done = preinstall(*NO_INDEX, folder=tmp_path, PATH=str(tmp_path))
     assert (done.status, done.out) == (1, "")
     cxx, c, index = done.err.splitlines()
@@ -72,7 +72,7 @@ def test_all_lacks_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_compiler_that_cannot_link(tmp_path: Path, wheels: tuple[str, ...]) -> None:
-    """A compiler is asked for a program with what the harness's libraries link."""
+    """A compiler that cannot link a program with what the harness's libraries need is reported."""
     compiler = tmp_path / "broken-g++"
     compiler.write_text("#!/bin/sh\necho 'ld: cannot find -lm: No such file' >&2\nexit 1\n")
     compiler.chmod(0o755)
@@ -83,8 +83,8 @@ def test_compiler_that_cannot_link(tmp_path: Path, wheels: tuple[str, ...]) -> N
 
 
 def test_python_without_venv_and_headers(tmp_path: Path, wheels: tuple[str, ...]) -> None:
-    """Debian has both in packages of their own, for each version of Python."""
-    # A Python of the same version whose standard library and headers are elsewhere.
+    """A Python without venv and headers is reported with Debian's packages for its version."""
+    # A home for Python with the standard library but for ensurepip, and without headers.
     home = tmp_path / "python"
     libraries = home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     libraries.parent.mkdir(parents=True)
@@ -104,7 +104,10 @@ def test_python_without_venv_and_headers(tmp_path: Path, wheels: tuple[str, ...]
 
 
 def test_folder_that_cannot_be_made(tmp_path: Path, wheels: tuple[str, ...]) -> None:
-    """The cache's, when its disk may be read alone; make has a variable for each."""
+    """A folder that cannot be made is reported with make's variable for another one.
+
+    Here it is the cache's folder, on a disk that is read-only.
+    """
     if os.geteuid() == 0:
         mounted = tmp_path / "mounted"
         mounted.mkdir()
@@ -125,14 +128,14 @@ def test_folder_that_cannot_be_made(tmp_path: Path, wheels: tuple[str, ...]) -> 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk that is too small for anything."""
+    """Yield a disk that is too small for the installation."""
     folder = tmp_path / "disk"
     with small_disk(folder, "1g"):
         yield folder
 
 
 def test_disk_without_room(disk: Path, wheels: tuple[str, ...]) -> None:
-    """How much is free, how much is needed and for what, and how to have it elsewhere."""
+    """A disk without room is reported with the free and the needed space and make's variables."""
     done = preinstall(*wheels, folder=disk, XDG_CACHE_HOME=str(disk / "cache"))
     places = f"2 GB in {disk}/venv, 2 GB in {disk}/cache"
     said = f"1.0 GB of disk space are free, 4 GB needed: {places}"
@@ -141,7 +144,7 @@ def test_disk_without_room(disk: Path, wheels: tuple[str, ...]) -> None:
 
 
 def test_make_stops_at_what_is_missing(tmp_path: Path) -> None:
-    """Nothing is made or installed, whichever command of the README's it is."""
+    """`make leaderboard` stops at the first check, and makes and installs nothing."""
     (tmp_path / "harness").mkdir()
     for name in ("Makefile", "pyproject.toml", "harness/preinstall.py"):
         shutil.copy(ROOT / name, tmp_path / name)

@@ -1,4 +1,4 @@
-"""Processors, shared out among evaluations."""
+"""Distribution of processors to evaluations."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from harness.system.processors import cores_each, usable_cores
     [(1, 1, 1), (1, 5, 1), (4, 1, 1), (4, 2, 2), (2, 40, 2)],
 )
 def test_evaluations_share_the_processors(jobs: int, evaluations: int, share: int) -> None:
-    """One alone has them all; of several each has its part of those that run at a time."""
+    """One evaluation gets all processors, and evaluations that run at a time share them equally."""
     assert cores_each(jobs, evaluations) == max(1, usable_cores() // share)
 
 
 def test_more_evaluations_than_processors() -> None:
-    """Each has one."""
+    """Each evaluation gets one processor if there are more evaluations than processors."""
     assert cores_each(1000, 1000) == 1

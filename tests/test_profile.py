@@ -1,4 +1,4 @@
-"""What a profile says of its counts."""
+"""Remarks and tables that a profile makes of its counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARED = AccessCounts("store", "shared", 4, "/x/tiled.py", 7, 10, 320, 1280, 0, 
 
 
 def kernel(*accesses: AccessCounts, lanes: int = 32, divergent: int = 0) -> KernelProfile:
-    """A kernel of 100 warp-instructions."""
+    """Return a kernel of 100 warp-instructions."""
     branches = (BranchCounts("/x/flat_index.py", 30, 10, divergent),)
     counters = KernelCounters(
         "k", 1, (1, 1, 1), (8, 1, 1), 0, {"integer": 100 * lanes}, {"integer": 100}, {}, {},
@@ -25,12 +25,12 @@ def kernel(*accesses: AccessCounts, lanes: int = 32, divergent: int = 0) -> Kern
 
 
 def test_nothing_to_say() -> None:
-    """Neighbouring words, no conflicts and full warps need no remark."""
+    """A kernel with neighbouring words, no bank conflicts and full warps gets no remark."""
     assert remarks([kernel(GOOD, SHARED)]) == ()
 
 
 def test_scattered_loads() -> None:
-    """Sectors, what would do, the distance and the line."""
+    """A remark on loads gives the sectors, the sectors that would do, the distance and the line."""
     scattered = replace(GOOD, sectors=320, stride=512)
     assert remarks([kernel(scattered)]) == (
         "global loads: 32 sectors per request, 4 would do: neighbouring threads read 512 bytes "
@@ -41,7 +41,7 @@ def test_scattered_loads() -> None:
 
 
 def test_scattered_copies() -> None:
-    """Asynchronous copies are told as such."""
+    """A remark on asynchronous copies calls them that."""
     copies = replace(GOOD, kind=COPY, sectors=320, stride=512)
     (remark,) = remarks([kernel(copies)])
     assert remark.startswith("global asynchronous copies: 32 sectors per request, 4 would do: ")
@@ -49,7 +49,7 @@ def test_scattered_copies() -> None:
 
 
 def test_tables_tell_copies_and_matrix_operations() -> None:
-    """Copies have columns of their own where there are any, matrix operations go by type."""
+    """Copies have columns of their own if there are any, and matrix operations go by type."""
     plain = kernel(GOOD)
     copying = replace(GOOD, kind=COPY, nbytes=4096, requests=8, sectors=128)
     counters = replace(
@@ -63,14 +63,14 @@ def test_tables_tell_copies_and_matrix_operations() -> None:
 
 
 def test_bank_conflicts() -> None:
-    """How many ways, and where."""
+    """A remark on bank conflicts says how many ways they have, and where they are."""
     assert remarks([kernel(replace(SHARED, wavefronts=80))]) == (
         "shared stores: 8-way bank conflicts at tiled.py:7",
     )
 
 
 def test_idle_lanes() -> None:
-    """A divergent branch is named; where there is none, the block is too small."""
+    """A remark on idle lanes names a divergent branch, or a block that is too small."""
     (divergent,) = remarks([kernel(lanes=16, divergent=5)])
     assert divergent == "50% of the lanes idle in k: divergent branch at flat_index.py:30"
     (small,) = remarks([kernel(lanes=8)])
@@ -78,7 +78,7 @@ def test_idle_lanes() -> None:
 
 
 def test_most_expensive_first_and_few() -> None:
-    """Three lines at most."""
+    """A profile has at most three remarks, the most expensive first."""
     loads = [replace(GOOD, sectors=100 * n, line=n) for n in range(1, 6)]
     found = remarks([kernel(*loads)])
     assert len(found) == 3

@@ -98,12 +98,15 @@ def test_hooks_run_what_lint_runs() -> None:
 
 
 def test_action_uses_each_of_its_inputs() -> None:
-    """Some step reads each input, and each input that a step reads is declared."""
+    """The inputs that the action's steps read are the inputs that it declares."""
     assert set(_INPUT.findall(ACTION.read_text())) == parsed(ACTION)["inputs"].keys()
 
 
 def test_action_imports_nothing_of_the_checkout() -> None:
-    """Python runs with -I: a pull request may have a venv.py, which no sandbox would hold."""
+    """The action runs Python with -I, because a pull request may have a module such as venv.py.
+
+    Python would import that module outside any sandbox.
+    """
     scripts = [step.get("run", "") for step in steps(ACTION)]
     assert re.findall(r"\bpython3? (\S+)", "\n".join(scripts)) == ["-I"]
 
@@ -132,7 +135,7 @@ def test_matrix_has_the_oldest_that_is_promised() -> None:
 
 
 def test_only_a_maintainer_lets_a_release_be_published() -> None:
-    """One job may publish. It runs after the checks, where a maintainer has set a variable."""
+    """One job may publish. It runs after the checks, if a maintainer has set a variable."""
     (publishing,) = (
         job for path in WORKFLOWS for job in jobs(path).values() if "permissions" in job
     )
@@ -160,7 +163,7 @@ def test_citation_is_of_this_version() -> None:
     assert citation["title"] == project["name"]
 
 
-# The action's scripts, run as a runner of GitHub's would.
+# The action's scripts, run as a GitHub runner runs them.
 
 
 @dataclass(frozen=True)
@@ -178,10 +181,10 @@ class Repository:
 
 @dataclass(frozen=True)
 class Runner:
-    """What the action's scripts find on a runner.
+    """The environment of the action's scripts on a runner.
 
     Attributes:
-        repository: What was checked out.
+        repository: The repository that was checked out.
         temporary: The job's own folder.
         context: The value of each expression.
     """
@@ -229,7 +232,14 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 def runner(repository: Repository, temporary: Path, **event: str) -> Runner:
-    """Return a runner for an event: base of a pull request, state before a push, or asked base."""
+    """Return a runner for an event.
+
+    Args:
+        repository: The repository that was checked out.
+        temporary: The job's own folder.
+        **event: The base of a pull request as `pull`, the state before a push as `before`, or the
+            base that a workflow names as `asked`.
+    """
     context = {
         "inputs.submissions": "my kernels",
         "inputs.reference": "problems",
@@ -243,7 +253,7 @@ def runner(repository: Repository, temporary: Path, **event: str) -> Runner:
 
 
 def test_pull_request_is_compared_with_its_base(repository: Repository, tmp_path: Path) -> None:
-    """The references of a pull request are its base's, whatever it makes of them."""
+    """A pull request is checked by its base's references, even if it changes them."""
     told = {"pull": repository.first, "before": repository.second}
     base = runner(repository, tmp_path, **told).outputs("base")
     assert base["revision"] == repository.first
@@ -261,13 +271,16 @@ def test_push_is_compared_with_what_it_replaced(repository: Repository, tmp_path
 def test_without_a_base_the_default_branch_is_taken(
     before: str, repository: Repository, tmp_path: Path
 ) -> None:
-    """A branch's first push replaces nothing, and a run by hand need not name a base."""
+    """The base is the default branch for a branch's first push and for a run by hand.
+
+    A first push replaces nothing, and a run by hand need not name a base.
+    """
     base = runner(repository, tmp_path, before=before).outputs("base")
     assert base["revision"] == "origin/main"
 
 
 def test_base_that_is_asked_for_is_taken(repository: Repository, tmp_path: Path) -> None:
-    """A base that a workflow names is compared with; it does not change the references."""
+    """A base that a workflow names is compared with, and does not change the references."""
     told = {"asked": "HEAD^", "pull": repository.first}
     base = runner(repository, tmp_path, **told).outputs("base")
     assert base["revision"] == "HEAD^"
@@ -293,7 +306,7 @@ def test_action_calls_the_program_as_it_wants(
 
 
 def assert_taken(arguments: list[str], folder: Path) -> None:
-    """See that the program takes these arguments, without running anything."""
+    """Check that the program takes these arguments, without running anything."""
     done = harness(*arguments, "--nothing-such", folder=folder)
     assert done.status == 2
     assert done.err.endswith("unrecognized arguments: --nothing-such\n")

@@ -1,4 +1,4 @@
-"""`pytest path/to/kernels --reference path/to/reference`, in somebody else's repository."""
+"""`pytest path/to/kernels --reference path/to/reference`, in a user's repository."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs pytest in this process, in a folder that knows nothing of this repository."""
-    # pytester has moved the home folder.
+    """Return a function that runs pytest in this process, in a folder outside this repository."""
+    # pytester has changed the home folder, and so the cache's.
     monkeypatch.setenv("XDG_CACHE_HOME", str(CACHES))
 
     def run_here(*arguments: str | Path) -> Outcome:
@@ -46,7 +46,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 @pytest.fixture
 def kernels(pytester: pytest.Pytester) -> Path:
-    """A folder of somebody's with one good submission."""
+    """Return a user's folder with one right submission."""
     folder = pytester.mkdir("kernels")
     shutil.copy(SUBMISSIONS / "flat_index.py", folder)
     return folder
@@ -54,7 +54,10 @@ def kernels(pytester: pytest.Pytester) -> Path:
 
 @pytest.mark.usefixtures("kernels")
 def test_collects_the_generic_tests(run: Run) -> None:
-    """One test_builds, one test_matches_reference for each case, one test_speed; named by both."""
+    """A submission gets test_builds, test_matches_reference for each case, and test_speed.
+
+    The names have the problem and the case.
+    """
     done = run("kernels", "--reference", PROBLEM, "--collect-only", "-q")
     assert done.status == 0, done.out
     names = [line for line in done.out.splitlines() if "::" in line]
@@ -71,7 +74,7 @@ def test_collects_the_generic_tests(run: Run) -> None:
 def test_keyword_selection_junit_and_several_processes(
     kernels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """-k, --junitxml and -n 2 work as they do for any other tests; one page has all reports."""
+    """`-k`, `--junitxml` and `-n 2` work as for any other tests, and one page has all reports."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(CACHES))
     done = pytest_(
         "kernels", "--reference", PROBLEM, "-k", "builds or s8", "-n", "2", "--junitxml", "out.xml",
@@ -88,7 +91,7 @@ def test_keyword_selection_junit_and_several_processes(
 
 
 def test_wrong_submission_fails_with_an_explanation(kernels: Path, run: Run) -> None:
-    """A failing case shows the numbers, the diagnosis and the pattern; -x stops at the first."""
+    """A failing case shows the numbers, the diagnosis and the pattern; `-x` stops at the first."""
     shutil.copy(ROOT / "tests" / "defects" / "no_divisibility_test.py", kernels)
     done = run("kernels/no_divisibility_test.py", "--reference", PROBLEM, "-x")
     assert done.status == 1
@@ -101,7 +104,7 @@ def test_wrong_submission_fails_with_an_explanation(kernels: Path, run: Run) -> 
 
 @pytest.mark.thorough
 def test_declined_cases_are_skips_with_the_reason(kernels: Path, run: Run) -> None:
-    """A constructor that refuses a configuration skips its cases, in its own words."""
+    """A case that the constructor refuses is skipped with the constructor's message."""
     shutil.copy(SUBMISSIONS / "grid3d.py", kernels)
     done = run("kernels/grid3d.py", "--reference", PROBLEM, "-rs", "--harness-seed", "3")
     assert done.status == 0, done.out
@@ -109,14 +112,14 @@ def test_declined_cases_are_skips_with_the_reason(kernels: Path, run: Run) -> No
     cases = cases_for(load(PROBLEM), grid, seed=3)
     sizes = [Convolution.of(case) for case in cases]
     declined = sum(each.groups > 1 or each.bias for each in sizes)
-    # Beside the cases there are the builds, and the speed, which is skipped as well.
+    # The other tests are test_builds, which passes, and test_speed, which is skipped.
     assert f"{len(cases) - declined + 1} passed, {declined + 1} skipped" in done.out
     assert "declined: " in done.out
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_speed_is_skipped_without_a_gpu(kernels: Path, run: Run) -> None:
-    """It says why, and nothing is evaluated for it."""
+    """The test of speed is skipped with a reason if there is no GPU, and nothing is evaluated."""
     speed = "kernels/flat_index.py::test_speed"
     done = run(speed, "--reference", PROBLEM, "-rs")
     assert done.status == 0, done.out
@@ -128,7 +131,7 @@ def test_speed_is_skipped_without_a_gpu(kernels: Path, run: Run) -> None:
 
 @pytest.mark.thorough
 def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path, run: Run) -> None:
-    """A bad file is one failed test with one line; a file of another kind is a warning."""
+    """A broken submission is one failed test of one line; a file of another kind is a warning."""
     (kernels / "broken.py").write_text("class ModelNew(:\n")
     (kernels / "notes.py").write_text("x = 1\n")
     (kernels / "more").mkdir()
@@ -143,7 +146,7 @@ def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path
 
 @pytest.mark.thorough
 def test_submissions_are_not_imported_by_the_judge(kernels: Path, run: Run) -> None:
-    """A file named on the command line is a submission too, and runs in the worker alone."""
+    """A file named on the command line is a submission, too, and runs in the worker alone."""
     path = kernels / "spy.py"
     path.write_text(
         "import os, sys\n"
@@ -157,7 +160,7 @@ def test_submissions_are_not_imported_by_the_judge(kernels: Path, run: Run) -> N
 
 
 def test_without_a_reference_nothing_is_collected(kernels: Path) -> None:
-    """What is missing is said in a line, where nothing else was found."""
+    """Pytest collects nothing without a reference, and a line says what is missing."""
     done = pytest_("kernels", folder=kernels.parent)
     assert done.status == 5
     assert "no tests ran" in done.out
@@ -165,7 +168,10 @@ def test_without_a_reference_nothing_is_collected(kernels: Path) -> None:
 
 
 def test_named_submission_is_not_imported_without_a_reference(kernels: Path, run: Run) -> None:
-    """Pytest would take it for a module of tests, and run its code in this process."""
+    """A named submission is not imported without a reference.
+
+    Pytest would take it for a module of tests, and run its code in this process.
+    """
     (kernels / "spy.py").write_text("class ModelNew:\n    pass\nopen('ran', 'w')\n")
     done = run("kernels/spy.py")
     assert done.status == 2
@@ -175,7 +181,7 @@ def test_named_submission_is_not_imported_without_a_reference(kernels: Path, run
 
 
 def test_repositories_that_do_not_use_it_hear_nothing(kernels: Path, run: Run) -> None:
-    """The plugin keeps out of the way: of their tests, wherever these are, and of their output."""
+    """The plugin changes neither tests nor output in a repository that does not use it."""
     test = "def test_one():\n    pass\n"
     (kernels / "test_own.py").write_text(test)
     (kernels / "model.py").write_text(f"class ModelNew:\n    pass\n\n\n{test}")
@@ -193,7 +199,7 @@ def test_repositories_that_do_not_use_it_hear_nothing(kernels: Path, run: Run) -
 
 
 def test_repositories_that_do_not_use_it_do_not_wait_for_torch(tmp_path: Path) -> None:
-    """Without a reference the plugin imports next to nothing."""
+    """The plugin does not import torch without a reference."""
     test = "import sys\n\n\ndef test_one():\n    assert 'torch' not in sys.modules\n"
     (tmp_path / "test_own.py").write_text(test)
     done = pytest_("test_own.py", folder=tmp_path)
@@ -210,14 +216,14 @@ def test_repositories_that_do_not_use_it_do_not_wait_for_torch(tmp_path: Path) -
     ],
 )
 def test_numbers_that_cannot_be(kernels: Path, run: Run, option: str, number: str) -> None:
-    """A usage error, before anything is run."""
+    """An impossible number is a usage error before anything runs."""
     done = run(kernels, "--reference", PROBLEM, option, number)
     assert done.status == 4
     assert f"argument {option}: '{number}' cannot be; give " in done.err
 
 
 def test_unusable_reference_is_one_line(kernels: Path, run: Run) -> None:
-    """A reference that is none ends pytest with a usage error."""
+    """A file that is not a reference ends pytest with a usage error."""
     (kernels.parent / "bad.py").write_text("x = 1\n")
     done = run("kernels", "--reference", "bad.py")
     assert done.status == 4

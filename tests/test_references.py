@@ -1,4 +1,4 @@
-"""References of every kind, whose wrong and right versions are judged without being submitted."""
+"""References of every kind, whose right and wrong versions are judged without a submission."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.versions import VERSIONS
 
 REFERENCES = Path(__file__).parent / "references"
 
-# Wrong versions that pass, by their reference; docs/figures.md says why.
+# Wrong versions that pass, by reference; docs/figures.md says why.
 LET_THROUGH = {"gelu": {"by tanh"}}
-# Of a reference's cases those that right versions are judged in: all sizes occur in some.
+# Right versions are judged in one case of this many. Each size still occurs in some of them.
 EVERY = 6
 QUICK = {"relu", "linear_gelu", "softmax", "sum_over_dim", "layer_norm"}
 REFUSED = {
@@ -25,7 +25,7 @@ REFUSED = {
 
 
 def test_every_reference_is_judged_or_refused() -> None:
-    """None lies there without a word about it, and each that is judged has three wrong versions."""
+    """Each reference is judged or refused; a judged one has three wrong versions or more."""
     names = {path.stem for path in REFERENCES.glob("*.py")}
     assert names == {*VERSIONS, *REFUSED}
     for name, versions in VERSIONS.items():
@@ -35,7 +35,7 @@ def test_every_reference_is_judged_or_refused() -> None:
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, VERSIONS))
 def test_versions_are_told_apart(name: str, tmp_path: Path) -> None:
-    """What is wrong is wrong in some case; what is right in other words is float32 in all."""
+    """A wrong version is wrong in some case, and a right version is fp32 in all."""
     path = REFERENCES / f"{name}.py"
     reference = load(path)
     wrong = {
@@ -48,6 +48,7 @@ def test_versions_are_told_apart(name: str, tmp_path: Path) -> None:
     some = cases[::EVERY]
     told = first_wrong(reference, {**wrong, **right}, some, tightest=[*right])
     assert not {each: told[each] for each in right if told[each]}
+    # Most wrong versions fail in these cases already, so that few need the others.
     left = {each: problem for each, problem in wrong.items() if not told[each]}
     told |= first_wrong(reference, left, [case for case in cases if case not in some])
     assert {each for each in wrong if not told[each]} == LET_THROUGH.get(name, set())
@@ -56,7 +57,7 @@ def test_versions_are_told_apart(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_reference_that_cannot_be_judged_is_refused_by_name(name: str, tmp_path: Path) -> None:
-    """It is said in one line why, before anything of a submission is built."""
+    """A reference that cannot be judged is refused in one line, before any build."""
     path = REFERENCES / f"{name}.py"
     with pytest.raises(ProblemError, match=REFUSED[name]):
         load(path)

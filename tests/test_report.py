@@ -29,7 +29,7 @@ WRONG = case(
 
 
 def test_json_round_trip() -> None:
-    """What was written is read back equal, down to tuples, in one line."""
+    """A report is one line of JSON, from which an equal report is read, down to its tuples."""
     original = report(WRONG, case("passed"), builds=(BuildReport("ext", 1.5, True, "light"),))
     text = original.to_json()
     assert "\n" not in text
@@ -41,7 +41,7 @@ def test_json_round_trip() -> None:
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"schema": 99}', '{"schema": 1}'])
 def test_what_is_no_report_is_refused(text: str) -> None:
-    """Another schema, or something else altogether, is an error that says so."""
+    """Text of another schema, or of no report at all, is an error that says so."""
     with pytest.raises(ValueError, match="schema"):
         Report.from_json(text)
 
@@ -62,12 +62,15 @@ def test_what_is_no_report_is_refused(text: str) -> None:
     ],
 )
 def test_gravest_case_decides(verdicts: list[Verdict], expected: Verdict) -> None:
-    """One case that is not right is enough; a refusal is no fault."""
+    """The gravest verdict of the cases decides, and a declined case does no harm."""
     assert overall([case(verdict) for verdict in verdicts]) == expected
 
 
 def test_text_of_a_failure_leads_to_it() -> None:
-    """The verdict, the reason, the diagnosis, the place in memory and how to replay it."""
+    """The text of a failure has the verdict, the reason, the diagnosis and the place in memory.
+
+    It ends with the command to replay it.
+    """
     text = full(report(WRONG, message="2 of 6 elements are wrong", smallest_failure="k3"))
     first, *rest = text.splitlines()
     assert first == "mine on conv: failed: 1 of 1 cases wrong: 2 of 6 elements are wrong"
@@ -79,7 +82,7 @@ def test_text_of_a_failure_leads_to_it() -> None:
 
 
 def test_error_in_one_case_hides_no_failure_of_another() -> None:
-    """What most cases have in common comes first, then what else went wrong."""
+    """The smallest failing case comes first in the text, and other failures follow."""
     broken = OtherFailure(1, "k1", "CUDA error: invalid argument")
     text = full(
         report(
@@ -114,7 +117,10 @@ OWN_CASE = CaseReport("reduced", "reduced", {}, ((1, 2, 3),), "passed")
 def test_line_says_first_how_the_own_configuration_did(
     own: Verdict | None, others: list[Verdict], words: str
 ) -> None:
-    """Half of the users ask for that alone; the other cases are counted after it."""
+    """The first line says first how the own configuration did, and then counts the other cases.
+
+    Half of the users ask for their own configuration alone.
+    """
     cases = [case(verdict, f"k{number}") for number, verdict in enumerate(others)]
     if own:
         cases.insert(0, replace(OWN_CASE, verdict=own))
@@ -125,7 +131,7 @@ def test_line_says_first_how_the_own_configuration_did(
 
 
 def test_line_of_a_pass_says_how_precise() -> None:
-    """Class and worst error stand in the line."""
+    """The first line of a pass has the precision class and the worst error."""
     right = case("passed", worst=0.25)
     passed = report(right, right, verdict="passed", precision="fp32")
     assert headline(passed) == (

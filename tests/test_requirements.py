@@ -1,4 +1,4 @@
-"""What `harness check` asks of a submission beside that nothing is wrong."""
+"""Requirements of `harness check` beyond a right submission."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ SOME = report(
     ],
 )
 def test_shares_of_cases_and_lines(required: Requirements, words: list[str]) -> None:
-    """What is declined or left out has not passed; a share that is just met is enough."""
+    """Declined and omitted cases do not count as passed; a share that is just met is enough."""
     assert list(required.unmet(SOME)) == words
 
 
 def test_coverage_that_nobody_saw_is_not_enough() -> None:
-    """On a GPU nobody sees which lines ran."""
+    """Coverage is not met if it is unknown, as on a GPU, which does not show which lines ran."""
     (words,) = Requirements(coverage=0.1).unmet(report(case("passed"), verdict="passed"))
     assert "needs the simulator" in words
 
 
 def test_share_of_own_work() -> None:
-    """That of the own configuration; none is not enough, and all of it is."""
+    """A share of own work that is just met is enough; an unknown share is not."""
     some = report(case("passed", own_work=0.4), verdict="passed")
     assert list(Requirements(own_work=0.4).unmet(some)) == []
     assert list(Requirements(own_work=1.0).unmet(some)) == [
@@ -54,7 +54,7 @@ def test_share_of_own_work() -> None:
 
 
 def test_what_is_wrong_needs_no_more_words() -> None:
-    """A failure is told already."""
+    """A failed report has no unmet requirement, because its failure is reported already."""
     wrong: Report = report(case("failed"), verdict="failed")
     assert list(Requirements(1.0, 1.0).unmet(wrong)) == []
 
@@ -66,7 +66,7 @@ def test_what_is_wrong_needs_no_more_words() -> None:
     [((), 0), (("--require", "own"), 0), (("--require", "all"), 1), (("--require", "30%"), 0)],
 )
 def test_exit_status_tells(tmp_path: Path, options: tuple[str, ...], status: int) -> None:
-    """A submission that declines some of the grid passes, unless all of it is asked for."""
+    """A submission that declines some of the grid passes, unless the options require all of it."""
     path = tmp_path / "flat_index.py"
     first = "        super().__init__()\n"
     refusal = f"{first}        if kernel_size > 7:\n            raise ValueError('too long')\n"
@@ -79,7 +79,7 @@ def test_exit_status_tells(tmp_path: Path, options: tuple[str, ...], status: int
 
 @pytest.mark.parametrize("share", ["0%", "101%", "most", "-3"])
 def test_share_that_cannot_be_is_told(tmp_path: Path, share: str) -> None:
-    """What is no percentage is refused before anything runs."""
+    """A share that is not a percentage is refused before anything runs."""
     done = harness("check", PROBLEM, "--require-coverage", share, folder=tmp_path)
     assert done.status == 2
     assert "give a percentage, such as 90%" in done.err

@@ -1,4 +1,4 @@
-"""The folders of harness/ are rooms: what may import what, read from the sources."""
+"""The folders of harness/ and the imports between them, read from the sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.support import ROOT
 
 HARNESS = ROOT / "harness"
-# The entry points; the second shares types of options with the first.
+# The entry points, and the modules that may import them. pytest_plugin uses cli's option types.
 DOORS = {
     "cli": {"__main__", "pytest_plugin"},
     "pytest_plugin": set[str](),
@@ -26,7 +26,7 @@ FOLDERS = sorted(
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The modules of harness/ that a file imports, wherever in it."""
+    """Yield the names of the modules that a file imports, at any place in it."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
@@ -37,7 +37,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def rooms() -> dict[str, set[str]]:
-    """Each room, or module beside them, with those that it imports."""
+    """Return each folder of harness/, or module beside them, with those that it imports."""
     found: dict[str, set[str]] = {}
     for path in HARNESS.rglob("*.py"):
         own = path.relative_to(HARNESS).parts[0].removesuffix(".py")
@@ -47,18 +47,18 @@ def rooms() -> dict[str, set[str]]:
 
 
 def test_rooms_make_no_circle() -> None:
-    """There is an order in which each room imports those before it alone."""
+    """The imports between the folders form no cycle."""
     assert len(list(TopologicalSorter(rooms()).static_order())) >= len(rooms())
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_nothing_imports_a_door(door: str) -> None:
-    """What users call is built on the rooms, and none of those on it."""
+    """An entry point is imported by no folder except those that `DOORS` lists."""
     assert {room for room, others in rooms().items() if door in others} == DOORS[door]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_folder_says_what_belongs_there(folder: str) -> None:
-    """Its docstring has a sentence on what is in, and at least one more."""
+    """A folder's docstring has a sentence on what belongs there, and at least one more."""
     text = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text())) or ""
     assert text.count(".") + text.count(";") >= 2, text

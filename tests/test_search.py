@@ -1,4 +1,4 @@
-"""`--search`: failures that no case of a grid shows, and the smallest configuration of them."""
+"""`--search`: failures that no case of a grid shows, and their smallest configuration."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.simulator_only
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 LOOP = "    for (int k = 0; k < kernel_size; ++k) {\n"
-# A fast path, and only that is wrong.
+# This fast path for one length is wrong, and everything else is right.
 RARE = """    const int first = in_length == 77 && in_channels > 2 ? 1 : 0;
     for (int k = first; k < kernel_size; ++k) {
 """
 SMALLEST = "search-k1-s1-b1x3x77-to1"
-# Seconds; the search ends when nothing smaller fails.
+# A limit in seconds; the search ends before it, when nothing smaller fails.
 LONG = "300"
 ALL = variable(
     ("stride", "kernel_size", "dilation", "padding", "output_padding", "groups", "bias")
@@ -31,7 +31,7 @@ ALL = variable(
 
 @pytest.fixture
 def rare(tmp_path: Path) -> Path:
-    """A submission that leaves out a tap of inputs of one length."""
+    """Return a submission that leaves out a tap, but only for inputs of one length."""
     text = (SUBMISSIONS / "flat_index.py").read_text()
     assert text.count(LOOP) == 1
     path = tmp_path / "rare.py"
@@ -41,7 +41,10 @@ def rare(tmp_path: Path) -> Path:
 
 @pytest.mark.thorough
 def test_smallest_configuration_of_a_rare_failure_is_found_and_replayed(rare: Path) -> None:
-    """Its report is like any other; the id alone says its sizes, so that it can be replayed."""
+    """The search finds the smallest configuration of a rare failure, and `--case` replays it.
+
+    The case's id alone gives its sizes. The report is like any other.
+    """
     options = ("check", rare, "--reference", PROBLEM, "--seed", "3", "--grid", "own")
     folder = rare.parent
     found = harness(*options, "--search", LONG, folder=folder)
@@ -60,7 +63,7 @@ def test_smallest_configuration_of_a_rare_failure_is_found_and_replayed(rare: Pa
 
 @pytest.mark.thorough
 def test_right_submission_stays_right() -> None:
-    """How much was tried is a note, and no case more is in the report."""
+    """A search that finds nothing adds a note on how much it tried, and no case."""
     options = ("--reference", PROBLEM, "--grid", "own", "--search", "3")
     done = harness("check", SUBMISSIONS / "flat_index.py", *options, folder=SUBMISSIONS.parent)
     assert done.status == 0, done.out
@@ -71,8 +74,8 @@ def test_right_submission_stays_right() -> None:
 
 @pytest.mark.thorough
 def test_pytest_has_a_test_for_the_search(rare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It fails with what was found; without the option it is not collected."""
-    # pytest cuts its summary to the terminal, and the folder's name is sometimes a longer one.
+    """Pytest's test of the search fails with what was found; only the option adds this test."""
+    # pytest cuts its summary to the terminal's width, and the folder's name is sometimes long.
     monkeypatch.setenv("COLUMNS", "500")
     options = (rare, "--reference", PROBLEM, "--grid", "own", "--harness-seed", "3")
     listed = pytest_(*options, "--collect-only", "-q", folder=rare.parent)
@@ -86,7 +89,7 @@ def test_pytest_has_a_test_for_the_search(rare: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.thorough
 def test_search_is_of_a_whole_grid(rare: Path) -> None:
-    """With some cases only, it says what to leave out."""
+    """`--search` refuses `--case`, and says what to leave out."""
     options = ("--reference", PROBLEM, "--case", SMALLEST, "--search", "1")
     done = harness("check", rare, *options, folder=rare.parent)
     assert done.status == 2
@@ -94,7 +97,7 @@ def test_search_is_of_a_whole_grid(rare: Path) -> None:
 
 
 def test_names_tell_all_sizes() -> None:
-    """What is spelled is read again; what is no name of valid sizes is none."""
+    """A spelled name is read back to the same sizes; other text is not a name."""
     for sizes in covering(ALL, 2):
         assert spelled(spell(sizes)) == sizes
     for name in (
@@ -109,7 +112,11 @@ def test_names_tell_all_sizes() -> None:
 
 
 def test_what_is_near_is_valid_and_changes_no_more_than_may_vary() -> None:
-    """No more work than the start's or a drawn one's; a submission's numbers come by."""
+    """A near configuration is valid and changes only what may vary.
+
+    It is not more work than the base or a drawn one. Numbers of the submission, and those beside
+    them, occur as sizes.
+    """
     chance = random.Random(0)  # noqa: S311 - no secret
     base = Convolution(8, 8, 3, 2, 17, stride=2, groups=2)
     found = [near(base, {"length", "stride", "batch"}, (97,), chance) for _ in range(300)]
@@ -121,7 +128,7 @@ def test_what_is_near_is_valid_and_changes_no_more_than_may_vary() -> None:
 
 
 def test_what_is_simpler_ends() -> None:
-    """Whatever is taken of it, in the end one position of one channel is left."""
+    """Simplification always ends, at one position of one channel."""
     sizes: Convolution | None = Convolution(
         12, 6, 5, 3, 31, stride=3, padding=2, output_padding=1, dilation=2, groups=3, bias=True
     )

@@ -1,4 +1,4 @@
-"""The small map of a failing case: on a terminal, and nowhere else."""
+"""The small map of a failing case, which is printed on a terminal alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support import harness
 
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with the report of a submission that is wrong."""
+    """Return a file with the report of a wrong submission."""
     for name in ("NO_COLOR", "TERM", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     path = tmp_path / "reports.jsonl"
@@ -29,14 +29,14 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: str, encoding: str = "utf-8") -> str:
-    """What a command prints on a terminal."""
+    """Run a command on a terminal, and return what it prints."""
     master, slave = pty.openpty()
     with os.fdopen(slave, "w", encoding=encoding, errors="replace") as terminal:
         monkeypatch.setattr(sys, "stdout", terminal)
         main(arguments)
         monkeypatch.undo()
     found = b""
-    # Linux says EIO when all is read and nobody can write any more.
+    # Linux raises EIO when all is read and no process can write any more.
     with contextlib.suppress(OSError):
         while True:
             found += os.read(master, 1 << 16)
@@ -45,7 +45,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: str, encoding: str 
 
 
 def test_map_shows_where_it_is_wrong() -> None:
-    """Every other position of it, and at the end what nobody wrote."""
+    """The map marks right and wrong positions in turn, and at its end those never written."""
     lines = list(sketch(samples.wrong(), 200, colour=False))
     assert lines[0] == "  where k3-s2-1 is wrong, from [0, 0, 0] on:"
     assert len(lines) == 1 + 3 + 1
@@ -61,7 +61,7 @@ def test_map_shows_where_it_is_wrong() -> None:
 
 
 def test_map_has_what_is_written_beside_the_output() -> None:
-    """Behind its end, in a mark of its own."""
+    """The map marks writes behind the output's end with a sign of their own."""
     wrong = samples.wrong()
     only = replace(wrong, cases=wrong.cases[4:5], smallest_failure="k3-s2-4")
     lines = list(sketch(only, 200, colour=False))
@@ -80,7 +80,7 @@ def test_terminal_gets_the_map(
     variable: str,
     is_coloured: bool,
 ) -> None:
-    """In colours, unless --no-color or NO_COLOR says otherwise."""
+    """A terminal gets the map in colours, unless `--no-color` or NO_COLOR turns them off."""
     if variable:
         monkeypatch.setenv("NO_COLOR", variable)
     shown = on_terminal(monkeypatch, "report", str(recorded), *arguments)
@@ -92,14 +92,14 @@ def test_terminal_gets_the_map(
 def test_terminal_that_cannot_gets_text_alone(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of another encoding, or a dumb one."""
+    """A terminal of another encoding, or a dumb one, gets the text alone."""
     assert "where k3" not in on_terminal(monkeypatch, "report", str(recorded), encoding="latin-1")
     monkeypatch.setenv("TERM", "dumb")
     assert "where k3" not in on_terminal(monkeypatch, "report", str(recorded))
 
 
 def test_pipe_gets_plain_text(recorded: Path) -> None:
-    """What is no terminal has neither map nor colours."""
+    """A pipe gets neither map nor colours."""
     done = harness("report", recorded, folder=recorded.parent)
     assert done.status == 1
     assert "where k3" not in done.out

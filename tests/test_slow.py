@@ -1,4 +1,4 @@
-"""Kernels that are right and take long: what is left out, and what is said of it."""
+"""Right kernels that take long: what is left out, and what the report says of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INSTEAD = "k3-s1-b1x1x259-to256"
 
 
 def check(*ids: str, call_budget: int) -> Report:
-    """The report of the scanning kernel on the problem's own configuration and some others."""
+    """Return the report of the scanning kernel on the own configuration and some other cases."""
     (submission,) = discover([SCANS]).submissions
     own = {case.id for case in cases_for(load(PROBLEM), submission) if case.label in OWN}
     return evaluate(request_for(SCANS, PROBLEM, *own, *ids, call_budget=call_budget))
@@ -26,11 +26,14 @@ def check(*ids: str, call_budget: int) -> Report:
 
 @pytest.mark.thorough
 def test_case_beyond_the_budget_is_left_out_with_a_note() -> None:
-    """What scans 65,541 inputs for as many outputs passes without that case; another stands in."""
+    """A case beyond `--call-budget` is left out with a note, and a smaller case stands in for it.
+
+    The kernel scans 65,541 inputs for as many outputs.
+    """
     (submission,) = discover([SCANS]).submissions
     others = [case.id for case in cases_for(load(PROBLEM), submission) if case.label not in OWN]
     assert {LONG, INSTEAD} <= set(others)
-    # One of ten may be left out.
+    # A submission passes if at most one case in ten is left out.
     short = [name for name in others if name not in (LONG, INSTEAD)][:9]
     report = check(*short, LONG, INSTEAD, call_budget=10**9)
     assert report.verdict == "passed"
@@ -44,7 +47,10 @@ def test_case_beyond_the_budget_is_left_out_with_a_note() -> None:
 
 @pytest.mark.thorough
 def test_who_leaves_out_much_does_not_pass() -> None:
-    """Else a kernel that is wrong would only have to be slow there."""
+    """A kernel for which much is left out does not pass.
+
+    Otherwise a wrong kernel would only have to be slow where it is wrong.
+    """
     report = check(LONG, call_budget=10**6)
     assert report.verdict == "unsupported"
     assert report.own_configuration == "passed"

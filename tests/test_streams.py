@@ -1,4 +1,4 @@
-"""What `harness check` says of submissions that work on several streams."""
+"""Verdicts of `harness check` on submissions that work on several streams."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ RIGHT = {
         cudaStreamDestroy(own);""",
     "in_python": "twice<<<1, 64, 0, at::cuda::getCurrentCUDAStream()>>>(x, y, n);",
 }
-"""Bodies of functions that are right, by name."""
+"""Bodies of functions that are right in every order that CUDA allows, by name."""
 
 WRONG = {
     "nobody_waits": """
@@ -203,23 +203,23 @@ WRONG = {
         made.after(0, one);""",
     "nobody_waits_for_torch": "",
 }
-"""Those that only a lucky order makes right."""
+"""Bodies of functions that are right in a lucky order only, by name."""
 
 NOT_AWAITED = {
     "nobody_waits": "twice",
     "waits_for_what_was_before": "twice",
     "nobody_waits_for_torch": "an operator of torch",
 }
-"""Of them the ones whose results nobody waits for, and whose these are."""
+"""Wrong functions whose result nothing waits for, with the kernel or operator that makes it."""
 
 _IN_PYTHON = ("in_python", "nobody_waits_for_torch")
-"""Those that are called on a stream of Python's."""
+"""Functions that are called on a stream which Python has made."""
 
 
 def write(folder: Path, *names: str) -> Path:
-    """A submission that does any of them, and in `references` a reference for each of `names`.
+    """Write a submission with all functions, and to `references` a reference for each of `names`.
 
-    There is one to build, which looks at its argument for what to do.
+    A reference's argument selects the function, so that one build serves all.
     """
     bodies = {**RIGHT, **WRONG}
     functions = (
@@ -246,12 +246,12 @@ def write(folder: Path, *names: str) -> Path:
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What it says of each, by name."""
+    """Return what the simulator's verdict says of each function, by name."""
     return verdicts(tmp_path_factory.mktemp("streams"), "simulator")
 
 
 def verdicts(folder: Path, device: str) -> dict[str, str]:
-    """The line of each verdict and what follows, by reference."""
+    """Return the line of each verdict and what follows it, by reference."""
     path = write(folder, *RIGHT, *WRONG)
     options = ("--reference", "references", "--grid", "own", "--device", device)
     outcome = harness("check", path.name, *options, folder=folder)
@@ -267,20 +267,23 @@ def verdicts(folder: Path, device: str) -> dict[str, str]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_waits_for_one_another_is_right(lines: dict[str, str], name: str) -> None:
-    """Events, blocking streams and a host that waits order the work, whatever the order else."""
+    """Events, blocking streams and a host that waits order the work, which is then always right."""
     assert lines[name].startswith("passed"), lines[name]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", WRONG)
 def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
-    """One of two orders that CUDA allows gives wrong numbers, though most GPUs never show it."""
+    """Work that does not wait fails, since one of two orders that CUDA allows gives wrong numbers.
+
+    Most GPUs never show that order.
+    """
     assert lines[name].startswith("failed"), lines[name]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", NOT_AWAITED)
 def test_work_that_nobody_waits_for_is_named(lines: dict[str, str], name: str) -> None:
-    """Its author is told which kernel it is."""
+    """The message names the kernel or operator whose work nothing waits for."""
     expected = f"{NOT_AWAITED[name]}: on a stream that the caller's does not wait for"
     assert expected in lines[name]

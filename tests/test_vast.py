@@ -1,4 +1,4 @@
-"""What a check says of submissions whose inputs 32 bits do not count."""
+"""Verdicts on submissions whose inputs have more numbers than 32 bits can count."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROBLEM = REFERENCE / "conv_transpose1d.py"
 PLAIN, STRIDED = "k3-s1-b1x1x98304-to1-vast", "k3-s4-b1x1x24576-to1-vast"
 WIDE = "k3-s1-b1x17x1024-to17-vast"
 
-# One build serves all: the text of a submission says which kernels run.
+# One build serves all: the text of a submission selects the kernels that run.
 SOURCE = '''
 import torch
 from torch import nn
@@ -130,26 +130,26 @@ class ModelNew(nn.Module):
     def forward(self, x):
         return extension.run(x, self.weight, self.stride, WAY)
 '''
-# It counts in 64 bits, and does not say so.
+# This version counts in 64 bits, but its text does not mention them.
 SILENT = SOURCE.replace("(long long)", "1LL * ").replace("1LL << 31", "2000000000")
 
 
 def check(way: str, folder: Path, text: str = SOURCE, name: str = PLAIN) -> Report:
-    """The report on a vast case of a submission that goes this way."""
+    """Return the report on a vast case of a submission that goes this way."""
     path = folder / "ways.py"
     path.write_text(text.replace('WAY = "right"', f'WAY = "{way}"'))
     return evaluate(request_for(path, PROBLEM, name))
 
 
 def notes_of(report: Report) -> list[str]:
-    """What is said of vast inputs."""
+    """Return the notes of a report on vast inputs."""
     notes = [note for case in report.cases for note in case.notes]
     return [note for note in notes if any(words in note for words in WORDS.values())]
 
 
 @pytest.mark.parametrize("name", [PLAIN, STRIDED, WIDE])
 def test_who_counts_in_64_bits_passes(tmp_path: Path, name: str) -> None:
-    """And nothing is said."""
+    """A kernel that counts in 64 bits passes without a note."""
     report = check("right", tmp_path, name=name)
     assert report.verdict == "passed", report.message
     assert notes_of(report) == []
@@ -171,7 +171,7 @@ def test_who_counts_in_64_bits_passes(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_what_wraps_around_fails(tmp_path: Path, way: str, name: str, expected: str) -> None:
-    """An index that is negative, one that begins anew, and a count that does."""
+    """A kernel fails if an index or a count wraps around, to a negative or to a small number."""
     report = check(way, tmp_path, name=name)
     assert report.verdict == "failed"
     assert expected in report.message
@@ -180,7 +180,7 @@ def test_what_wraps_around_fails(tmp_path: Path, way: str, name: str, expected: 
 
 @pytest.mark.thorough
 def test_who_promises_nothing_gets_a_note(tmp_path: Path) -> None:
-    """A kernel that never speaks of so many numbers was not written for them."""
+    """A kernel that never mentions so many numbers gets a note, as it was not written for them."""
     assert not promises(SILENT, "rows")
     report = check("read in 31", tmp_path, SILENT)
     assert report.verdict == "passed", report.message
@@ -190,14 +190,21 @@ def test_who_promises_nothing_gets_a_note(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["refuses", "atomics", "loop", "two kernels", "operator"])
 def test_where_nothing_is_known_nothing_is_said(tmp_path: Path, way: str) -> None:
-    """Who refuses is right to; of the others a few blocks do not tell what all would do."""
+    """A submission that refuses vast inputs passes without a note.
+
+    So does a submission of which a few blocks do not show what all blocks would do. Examples have
+    atomics, a loop, two kernels or an operator of torch.
+    """
     report = check(way, tmp_path)
     assert report.verdict == "passed", report.message
     assert notes_of(report) == []
 
 
 def test_no_room_for_addresses_is_no_fault(tmp_path: Path) -> None:
-    """No address is used twice: what is vast once there are no more is left out."""
+    """A vast case is left out if no addresses remain for it, and that is not a fault.
+
+    No address is used twice.
+    """
     path = tmp_path / "ways.py"
     path.write_text(SOURCE)
     request = request_for(path, PROBLEM, PLAIN)
@@ -209,7 +216,7 @@ def test_no_room_for_addresses_is_no_fault(tmp_path: Path) -> None:
 
 
 def test_gpu_has_no_vast_cases() -> None:
-    """There is no memory that is not there."""
+    """A GPU has no vast cases: on the simulator, most of their memory does not exist."""
     path = SUBMISSIONS / "flat_index.py"
     assert not [c for c in request_for(path, PROBLEM, device="cuda").cases if c.label == "vast"]
     ids = [case.id for case in request_for(path, PROBLEM).cases if case.label == "vast"]
@@ -220,7 +227,10 @@ def test_gpu_has_no_vast_cases() -> None:
 @pytest.mark.parametrize("arrangement", [way for way in VAST if way != "wide"])
 @pytest.mark.parametrize("step", [1, 4])
 def test_parts_lie_within_and_apart(arrangement: VastArrangement, step: int) -> None:
-    """Input and output both have them all, some beyond what 32 bits count, and none overlap."""
+    """The parts of a vast input and output lie within it and do not overlap.
+
+    Some lie beyond what 32 bits count, except in the arrangement `long`.
+    """
     made = vast(arrangement, (2, 1, 64), (2, 1, 63 * step + 3), step)
     sides = (
         (made.input_shape, made.starts, made.part),
@@ -244,7 +254,10 @@ def test_parts_lie_within_and_apart(arrangement: VastArrangement, step: int) -> 
 
 
 def test_blocks_of_a_launch_are_chosen() -> None:
-    """The first and the last along each dimension, and those in the order or turn of a part."""
+    """The blocks at each end of a dimension are chosen, and those that work on a part.
+
+    Blocks may take parts in order or in turns.
+    """
     near = Near((0.5,), (1_000_003,))
     assert chosen_blocks(Geometry((1024, 1, 1), (32, 1, 1)), near) == ()
     flat = chosen_blocks(Geometry((10**6, 1, 1), (32, 1, 1)), near)

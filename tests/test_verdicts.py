@@ -1,4 +1,4 @@
-"""What `harness check` says of submissions that go wrong in one way each.
+"""Verdicts of `harness check` on submissions with one mistake each.
 
 All are flat_index.py with another `forward` or constructor, so that they share its build.
 """
@@ -28,7 +28,7 @@ FORWARD = """        return extension.conv_transpose1d_flat(
             x, self.weight, self.stride, self.padding, self.output_padding
         )
 """
-# An instruction for several GPUs, which the simulator has not got.
+# An instruction for several GPUs, which the simulator lacks.
 MULTIMEM = (
     'asm("multimem.ld_reduce.relaxed.sys.global.add.u32 %0, [%1];" : "=r"(unused) : "l"(out));'
 )
@@ -36,7 +36,14 @@ RIGHT = "extension.conv_transpose1d_flat(x, w, self.stride, self.padding, self.o
 
 
 def check(text: str, folder: Path, cases: int, *, own: bool = True) -> Report:
-    """The report of a submission with this text on the largest cases, or the problem's own too."""
+    """Return the report of a submission with this text on the largest cases of the grid.
+
+    Args:
+        text: The submission's text.
+        folder: The folder to write it to.
+        cases: The number of cases.
+        own: True to include the cases of the problem's own configuration.
+    """
     path = folder / "flat_index.py"
     path.write_text(text)
     (submission,) = discover([path]).submissions
@@ -49,7 +56,7 @@ def check(text: str, folder: Path, cases: int, *, own: bool = True) -> Report:
 
 
 def with_forward(body: str) -> str:
-    """The submission with another body of forward; `run(x, w)` there is the right kernel."""
+    """Return the submission with another body of forward, where `run(x, w)` is the right kernel."""
     assert FORWARD in ORIGINAL
     return ORIGINAL.replace(FORWARD, _lines(body))
 
@@ -60,7 +67,7 @@ def _lines(body: str) -> str:
 
 
 def with_forwards(bodies: list[str]) -> str:
-    """The submission with another body of forward for each case, in the cases' order."""
+    """Return the submission with another body of forward for each case, in the cases' order."""
     constructed = "        super().__init__()\n"
     assert FORWARD in ORIGINAL
     assert constructed in ORIGINAL
@@ -74,7 +81,7 @@ def with_forwards(bodies: list[str]) -> str:
     return f"import itertools\nnumbers = itertools.count()\n{text}"
 
 
-# What the message of each begins with or holds.
+# A part of the message, for each body of forward.
 WRONG_KINDS = {
     "return run(x, self.weight).cpu()": "the output is on cpu, not on cuda",
     "return run(x, self.weight).double()": "dtype is torch.float64, not torch.float32",
@@ -89,7 +96,7 @@ WRONG_KINDS = {
         "the output shares memory with its input"
     ),
 }
-# What the diagnosis of each begins with.
+# The beginning of the diagnosis, for each body of forward.
 STALE = {
     "self.kept = getattr(self, 'kept', None);"
     "self.kept = self.weight.clone() if self.kept is None else self.kept;"
@@ -103,7 +110,7 @@ STALE = {
 
 @pytest.fixture(scope="module")
 def wrong(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CaseReport]:
-    """The report of a case for each body of forward, and for the right one; all in one worker."""
+    """Return the report of a case for each body of forward and the right one, from one worker."""
     bodies = [*WRONG_KINDS, *STALE, "return run(x, self.weight)"]
     folder = tmp_path_factory.mktemp("wrong")
     report = check(with_forwards(bodies), folder, len(bodies), own=False)
@@ -114,7 +121,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CaseReport]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("body", WRONG_KINDS)
 def test_output_of_the_wrong_kind_fails(wrong: dict[str, CaseReport], body: str) -> None:
-    """Device, dtype, shape, type and storage are checked before any number is."""
+    """An output of the wrong device, dtype, shape, type or storage fails before its numbers do."""
     assert wrong[body].verdict == "failed"
     assert WRONG_KINDS[body] in wrong[body].message
 
@@ -122,7 +129,7 @@ def test_output_of_the_wrong_kind_fails(wrong: dict[str, CaseReport], body: str)
 @pytest.mark.thorough
 @pytest.mark.parametrize("body", STALE)
 def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], body: str) -> None:
-    """New values in the same storage, and new weights, show a cache that does not follow them."""
+    """A cache that ignores new values in the same storage, or new weights, is found."""
     assert wrong[body].verdict == "failed"
     assert wrong[body].diagnosis.startswith(STALE[body])
 
@@ -130,7 +137,10 @@ def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_kept_is_told_in_any_order_of_calls(seed: int) -> None:
-    """A call in new memory, for which a cache by address has nothing, changes no diagnosis."""
+    """The diagnosis of a cache is the same in any order of calls.
+
+    A cache by address has nothing for a call in new memory, and that changes no diagnosis.
+    """
     (submission,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
     problem = load(PROBLEM)
     own = next(case for case in cases_for(problem, submission, seed=seed) if case.label in OWN)
@@ -151,12 +161,12 @@ def test_what_is_kept_is_told_in_any_order_of_calls(seed: int) -> None:
 
 @pytest.mark.thorough
 def test_right_case_among_wrong_ones_passes(wrong: dict[str, CaseReport]) -> None:
-    """What goes wrong in the other cases is theirs alone."""
+    """A right case passes although other cases in the same worker are wrong."""
     assert wrong["return run(x, self.weight)"].verdict == "passed"
 
 
 def test_lower_precision_is_a_class_and_not_a_failure(tmp_path: Path) -> None:
-    """Operands rounded to bfloat16 are bfloat16's class, whatever the output's dtype."""
+    """Operands rounded to bfloat16 give the class bf16, whatever the output's dtype."""
     body = "return run(x.bfloat16().float(), self.weight.bfloat16().float())"
     report = check(with_forward(body), tmp_path, 6)
     assert (report.verdict, report.precision) == ("passed", "bf16")
@@ -164,7 +174,7 @@ def test_lower_precision_is_a_class_and_not_a_failure(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
-    """Weights that a seed makes otherwise than the reference's are told, and change nothing."""
+    """Weights that a seed initialises otherwise than the reference's are a note and no failure."""
     init = "nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))"
     assert init in ORIGINAL
     other = check(ORIGINAL.replace(init, "nn.init.normal_(self.weight)"), tmp_path, 2)
@@ -177,7 +187,7 @@ def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["json", "torch"])
 def test_file_may_be_called_as_a_module_is(tmp_path: Path, name: str) -> None:
-    """It does not take that module's place."""
+    """A submission may have the name of a module, and does not take that module's place."""
     path = tmp_path / f"{name}.py"
     path.write_text(ORIGINAL)
     options = ("--reference", PROBLEM, "--case", "reduced")
@@ -186,7 +196,7 @@ def test_file_may_be_called_as_a_module_is(tmp_path: Path, name: str) -> None:
 
 
 def test_declining_the_problems_own_configuration_fails(tmp_path: Path) -> None:
-    """A submission may decline what it was not written for, but not the problem itself."""
+    """A submission that declines the problem's own configuration fails; it may decline others."""
     first = "        super().__init__()\n"
     refusal = f"{first}        if in_channels > 100:\n            raise ValueError('too wide')\n"
     report = check(ORIGINAL.replace(first, refusal, 1), tmp_path, 2)
@@ -198,7 +208,7 @@ def test_declining_the_problems_own_configuration_fails(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) -> None:
-    """To decline a configuration is the constructor's; what forward refuses has failed."""
+    """A forward that refuses what its constructor accepted fails; only a constructor declines."""
     body = "assert x.shape[2] >= 40, 'too short';return run(x, self.weight)"
     report = check(with_forward(body), tmp_path, 60)
     assert report.verdict == "failed"
@@ -215,7 +225,10 @@ def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) ->
     "size", ["const int64_t batch = x.size(0);", "const int64_t out_channels = weight.size(1);"]
 )
 def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path, size: str) -> None:
-    """Who says so is as right as who never thought of it, which no case tries."""
+    """A submission may refuse more rows or channels than a grid has blocks.
+
+    A kernel that never considered them would be as right, as no other case tries them.
+    """
     name = size.split()[2]
     why = f'TORCH_CHECK({name} < 65536, "too many rows");'
     text = (SUBMISSIONS / "grid3d.py").read_text()
@@ -229,7 +242,10 @@ def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path, size: s
 @pytest.mark.thorough
 @pytest.mark.parametrize("step", ["b += gridDim.z", "co += gridDim.y"])
 def test_loops_over_more_rows_than_a_grid_has_blocks_go_round(tmp_path: Path, step: str) -> None:
-    """Of as many rows or output channels as there are blocks, no loop has a second turn."""
+    """A loop over rows or channels is wrong if it has no second turn.
+
+    Only cases with more rows or channels than a grid has blocks need one.
+    """
     text = (SUBMISSIONS / "grid3d.py").read_text()
     assert step in text
     once = text.replace(step, step.replace("gridDim", "65535 + gridDim"))
@@ -240,7 +256,7 @@ def test_loops_over_more_rows_than_a_grid_has_blocks_go_round(tmp_path: Path, st
 
 
 def of_many_rows(text: str, folder: Path) -> Sequence[CaseReport]:
-    """What becomes of the cases with more of something than a grid has blocks along y and z."""
+    """Return the reports of the cases with more of a size than a grid has blocks along y and z."""
     path = folder / "grid3d.py"
     path.write_text(text)
     (submission,) = discover([path]).submissions
@@ -251,7 +267,7 @@ def of_many_rows(text: str, folder: Path) -> Sequence[CaseReport]:
 
 @pytest.mark.thorough
 def test_defaults_must_be_the_references(tmp_path: Path) -> None:
-    """A constructor with another default is another model where the argument is left out."""
+    """A constructor with another default than the reference's fails if the argument is left out."""
     report = check(ORIGINAL.replace("padding: int = 0,", "padding: int = 1,", 1), tmp_path, 60)
     assert report.verdict == "failed"
     failed = [case for case in report.cases if case.verdict == "failed"]
@@ -263,7 +279,10 @@ def test_defaults_must_be_the_references(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_default_is_named_beside_arguments_that_are_always_left_out(tmp_path: Path) -> None:
-    """What a submission declines where it is given, all its failing cases leave out as well."""
+    """The diagnosis names the wrong default, though all failing cases leave out others as well.
+
+    These are the arguments with which the submission declines.
+    """
     text = (SUBMISSIONS / "grid3d.py").read_text()
     assert "padding: int = 0," in text
     report = check(text.replace("padding: int = 0,", "padding: int = 1,", 1), tmp_path, 60)
@@ -276,7 +295,10 @@ def test_default_is_named_beside_arguments_that_are_always_left_out(tmp_path: Pa
 
 @pytest.mark.thorough
 def test_order_of_parameters_that_is_not_the_references_is_noted(tmp_path: Path) -> None:
-    """KernelBench passes arguments by position, and would get another model."""
+    """Another order of the constructor's parameters is a note.
+
+    KernelBench passes arguments by position, and would get another model.
+    """
     swapped = ORIGINAL.replace(
         "        in_channels: int,\n        out_channels: int,",
         "        out_channels: int,\n        in_channels: int,",
@@ -288,7 +310,7 @@ def test_order_of_parameters_that_is_not_the_references_is_noted(tmp_path: Path)
 
 
 def test_missing_parameter_fails(tmp_path: Path) -> None:
-    """A model that has no place for the reference's weight cannot be compared."""
+    """A model without a parameter for the reference's weight fails, as it cannot be compared."""
     body = "return run(x, self.weight)"
     text = with_forward(body).replace("nn.Parameter(torch.empty(in", "(torch.empty(in")
     report = check(text, tmp_path, 2)
@@ -304,7 +326,7 @@ def test_missing_parameter_fails(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_simulator_lacks_is_named(tmp_path: Path, statement: str, missing: str) -> None:
-    """An unknown instruction or runtime call is `unsupported` by name, never a wrong number."""
+    """An unknown instruction or runtime call is unsupported by name, and never a wrong number."""
     call = "" if statement else "cudaGraph_t graph; cudaGraphCreate(&graph, 0);"
     path = tmp_path / "small.py"
     path.write_text(f'''
@@ -346,8 +368,8 @@ class ModelNew(nn.Module):
         assert f"small.py:{line}" in report.message
 
 
-# As many files have it: the weight and its taps in the order of a convolution that is not
-# transposed.
+# The weight and its taps in the order of a convolution that is not transposed. Many submissions
+# keep them so.
 OUT_IN = with_forward("return run(x, self.weight.transpose(0, 1).flip(2).contiguous())").replace(
     "torch.empty(in_channels, out_channels, kernel_size)",
     "torch.empty(out_channels, in_channels, kernel_size)",
@@ -356,7 +378,7 @@ OUT_IN = with_forward("return run(x, self.weight.transpose(0, 1).flip(2).contigu
 
 @pytest.mark.thorough
 def test_failure_that_explains_most_is_shown_first(tmp_path: Path) -> None:
-    """The own configuration's, with the reason; of those that fail otherwise, how many do."""
+    """The own configuration's failure is shown first, and other failures are counted after it."""
     path = tmp_path / "flat_index.py"
     path.write_text(OUT_IN)
     problem = REFERENCE / "conv_transpose1d_dilated.py"

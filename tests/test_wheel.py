@@ -14,7 +14,7 @@ from tests.support import REFERENCE, ROOT, SUBMISSIONS, page_data, run
 
 @pytest.mark.thorough
 def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
-    """Installed from a wheel, with no source tree in sight, `harness check` builds and runs."""
+    """An installed wheel has everything that a check needs, without the source tree."""
     source = tmp_path / "source"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -24,7 +24,7 @@ def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
     )
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     local = ["--no-deps", "--no-build-isolation"]
-    # Without PYTHONPATH: pip would find the metadata that an editable install left in the tree.
+    # PYTHONPATH is empty, so pip cannot find metadata that an editable install left in the tree.
     alone = {"PYTHONPATH": ""}
     wheel = run([*pip, "wheel", *local, "--wheel-dir", "wheels", str(source)], tmp_path, **alone)
     assert wheel.status == 0, wheel.err
@@ -37,7 +37,7 @@ def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
     install = [*pip, "--python", str(python), "install", "--no-deps", str(built)]
     installed = run(install, tmp_path, **alone)
     assert installed.status == 0, installed.err
-    # What it depends on is this environment's: gigabytes would have to be fetched again.
+    # The dependencies are this environment's, since a new download would be gigabytes.
     site = next(home.glob("lib/python*/site-packages"))
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
 
@@ -53,7 +53,7 @@ def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
     assert checked.status == 0, checked.out + checked.err
     assert "flat_index on conv_transpose1d: passed" in checked.out
     assert len(page_data(tmp_path / "page.html")["entries"]) == 1
-    # Who scores kernels from Python gets its types.
+    # A program that uses the Python interface gets its types.
     assert (site / "harness" / "py.typed").is_file()
     where = "import harness; print(harness.__file__)"
     assert str(home) in run([str(python), "-c", where], tmp_path, **alone).out

@@ -1,4 +1,4 @@
-"""The fast paths of the tensor core submissions: whole tiles, several of them for each block."""
+"""Fast paths of the tensor core submissions: whole tiles, several of them for each block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MULTIPROCESSORS = 2
 
 
 def whole_tiles(*shape: int, **arguments: int) -> Case:
-    """A case with more positions than a tile has."""
+    """Return a case with more positions than a tile has."""
     return Case(
         id="whole-tiles",
         label="grid",
@@ -47,7 +47,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def checked() -> dict[tuple[str, str], Report]:
-    """The report of every submission for every problem."""
+    """Return the report of every submission for every problem."""
     return {
         (name, problem): evaluate(request(SUBMISSIONS / f"{name}.py", problem, case))
         for name in PRECISIONS
@@ -56,7 +56,7 @@ def checked() -> dict[tuple[str, str], Report]:
 
 
 def request(path: Path, problem: str, case: Case) -> Request:
-    """Asks for one case only, which the grid does not have."""
+    """Return a request for one case, which the grid does not have."""
     reference = REFERENCE / f"{problem}.py"
     return Request(path, reference, "simulator", cases=(case,), is_whole=False)
 
@@ -67,7 +67,7 @@ def request(path: Path, problem: str, case: Case) -> Request:
 def test_whole_tiles_are_right(
     checked: dict[tuple[str, str], Report], name: str, problem: str
 ) -> None:
-    """Inside tiles, at their edges and from tile to tile: right, in its class, nothing found."""
+    """A submission is right within tiles, at their edges and from tile to tile, in its class."""
     report = checked[name, problem]
     assert report.verdict == "passed", report.message
     (case,) = report.cases

@@ -1,4 +1,4 @@
-"""Where bubblewrap is missing or cannot work: what is refused, and what is said of the rest."""
+"""Machines on which bubblewrap is missing or does not work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ HONEST = ROOT / "tests" / "faults" / "honest.py"
 
 
 def test_missing_sandbox_is_one_line(without_sandbox: Path, tmp_path: Path) -> None:
-    """Both front ends say it once, with why and what to do; the submission is checked."""
+    """Both front ends report a missing sandbox once, with the reason and what to do.
+
+    The submission is checked nevertheless.
+    """
     note = (
         f"submissions run without a sandbox: {without_sandbox} may not make namespaces here "
         "(setting up uid map: Permission denied); run: sysctl -w "
@@ -29,7 +32,7 @@ def test_missing_sandbox_is_one_line(without_sandbox: Path, tmp_path: Path) -> N
 
 
 def test_machine_readable_output_stays_so(without_sandbox: Path, tmp_path: Path) -> None:
-    """Where standard output is for reports, the line is on the other one."""
+    """The note on a missing sandbox is on standard error if standard output is for reports."""
     nothing = tmp_path / "notes.py"
     nothing.write_text("")
     done = harness("check", nothing, "--reference", REFERENCE, "--json", "-", folder=tmp_path)
@@ -40,7 +43,7 @@ def test_machine_readable_output_stays_so(without_sandbox: Path, tmp_path: Path)
 def test_untrusted_files_are_refused_without_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line says which layers are missing and what to do; nothing has run."""
+    """`--untrusted` without a sandbox runs nothing, and one line names the missing layers."""
     monkeypatch.setenv("PATH", str(tmp_path))
     done = harness("check", HONEST, "--untrusted", "--reference", REFERENCE, folder=tmp_path)
     assert (done.status, done.out) == (2, "")
@@ -51,7 +54,7 @@ def test_untrusted_files_are_refused_without_a_sandbox(
         other = harness(*command, "--untrusted", "--reference", REFERENCE, folder=tmp_path)
         assert (other.status, other.out) == (2, "")
         assert "network (connects to this machine)" in other.err
-    # Not where it lies: pytest would take orders from the settings that are found there.
+    # The submission is copied, since pytest would read the settings of the folder where it lies.
     shutil.copy(HONEST, tmp_path)
     refused = pytest_("--untrusted", "--reference", REFERENCE, HONEST.name, folder=tmp_path)
     assert refused.status == pytest.ExitCode.USAGE_ERROR

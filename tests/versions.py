@@ -1,7 +1,7 @@
-"""Other versions of the references in references/: wrong ones, and right ones in other words.
+"""Other versions of the references in references/: wrong ones, and right ones in other forms.
 
-A version is what stands in `forward` instead. Wrong ones are mistakes that people make in kernels;
-right ones sum in other orders, or go another way. All of them compute in float32.
+A version is another body of `forward`. Wrong versions have mistakes that people make in kernels.
+Right versions sum in other orders, or compute in another way. All of them compute in float32.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Versions:
-    """Bodies of `forward`, by what they do.
+    """Bodies of `forward` for one reference, by a description.
 
     Attributes:
-        wrong: Each gives something else than the reference.
-        right: Each gives the same but for rounding.
+        wrong: Bodies that do not compute what the reference does.
+        right: Bodies that compute what the reference does, except for rounding.
     """
 
     wrong: Mapping[str, str]
@@ -28,7 +28,7 @@ def parts(t, size=16):
     t = nn.functional.pad(t, (0, -t.shape[-1] % size))
     return t.unflatten(-1, (-1, size)).cumsum(-2)[..., -1, :].cumsum(-1)[..., -1:]
 """
-"""Sums of the last dimension as threads have them: partial sums, which are added."""
+"""A function that sums the last dimension as threads do: it adds up partial sums."""
 
 _SUM_OF_PRODUCTS = "return (a[:, :, None] * b[None]).cumsum(1)[:, -1]"
 _FROM_SQUARES = """

@@ -1,4 +1,4 @@
-"""Truth values."""
+"""A comparison of one tensor with twice another, whose output is boolean."""
 
 import torch
 from torch import nn

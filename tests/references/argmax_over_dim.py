@@ -1,4 +1,4 @@
-"""Where the largest are along a dimension: integers."""
+"""The indices of the largest elements along a dimension, as integers."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Means of windows, their padding included."""
+"""Means of windows, including their padding."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A batch norm, which is in training when it is built."""
+"""A batch norm, which is in training mode when it is built."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Heads that look back, by a mask that is kept for the longest sequence."""
+"""Causal attention, with a mask that is kept for the longest sequence."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A convolution of a signal that begins anew where it ends."""
+"""A convolution of a circular signal, which starts again at its end."""
 
 import torch
 from torch import Tensor, nn

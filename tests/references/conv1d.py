@@ -1,4 +1,4 @@
-"""A convolution with a stride and gaps."""
+"""A convolution with a stride and a dilation."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Integers that are counted."""
+"""Counts of the elements above a limit, as integers."""
 
 import torch
 from torch import nn

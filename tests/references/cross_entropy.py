@@ -1,4 +1,4 @@
-"""The mean of negative logarithms of the probability of a class."""
+"""The mean of the negative logarithm of each target class's probability."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Elements that are left out at random."""
+"""A dropout, which sets random elements to 0."""
 
 import torch
 from torch import nn

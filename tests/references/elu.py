@@ -1,4 +1,4 @@
-"""Elements that are negative go through an exponential."""
+"""An exponential of the negative elements; other elements stay as they are."""
 
 import torch
 from torch import nn

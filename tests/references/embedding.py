@@ -1,4 +1,4 @@
-"""Rows of a table by their number."""
+"""Rows of a table by their index."""
 
 import torch
 from torch import nn

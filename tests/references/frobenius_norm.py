@@ -1,4 +1,4 @@
-"""A tensor over its Frobenius norm."""
+"""A tensor divided by its Frobenius norm."""
 
 import torch
 from torch import nn

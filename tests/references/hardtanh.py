@@ -1,4 +1,4 @@
-"""Elements between two limits."""
+"""Elements clamped between two limits."""
 
 import torch
 from torch import nn

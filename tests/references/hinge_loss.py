@@ -1,4 +1,4 @@
-"""The mean of what is on the wrong side of a margin."""
+"""The mean of a hinge loss with margin 1."""
 
 import torch
 from torch import nn

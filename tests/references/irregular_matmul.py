@@ -1,4 +1,4 @@
-"""A product of matrices whose sizes are no round numbers."""
+"""A product of matrices whose sizes are not multiples of a usual tile's."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Rows over the mean of their absolute values."""
+"""Rows divided by the mean of their absolute values."""
 
 import torch
 from torch import nn

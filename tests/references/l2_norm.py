@@ -1,4 +1,4 @@
-"""Rows over their Euclidean norm."""
+"""Rows divided by their Euclidean norm."""
 
 import torch
 from torch import nn

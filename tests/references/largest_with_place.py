@@ -1,4 +1,4 @@
-"""A number, an index and truth values, as three outputs."""
+"""The largest element of each row, its index and a boolean mask, as three outputs."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Elements that are negative become small."""
+"""A small multiple of the negative elements; other elements stay as they are."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A linear layer and what follows it."""
+"""A linear layer, followed by a gelu and a factor."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The logarithm of sums of exponentials of what a linear layer gives."""
+"""The logarithm of the sum of exponentials of a linear layer's outputs."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Sums of prefixes of what a mask lets through."""
+"""Sums of prefixes, of the elements that a mask selects."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The largest along a dimension."""
+"""The largest elements along a dimension."""
 
 import torch
 from torch import nn

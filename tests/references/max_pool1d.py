@@ -1,4 +1,4 @@
-"""The largest of windows with gaps."""
+"""The largest elements of windows with a dilation."""
 
 import torch
 from torch import nn

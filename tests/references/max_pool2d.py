@@ -1,4 +1,4 @@
-"""The largest of windows of images."""
+"""The largest elements of windows of images."""
 
 import torch
 from torch import nn

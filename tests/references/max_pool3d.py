@@ -1,4 +1,4 @@
-"""The largest of windows of volumes."""
+"""The largest elements of windows of volumes."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Two outputs, of which one is got by means of the other."""
+"""The mean and the variance, as two outputs."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A table that is made from nothing but its sizes."""
+"""A table that is computed from its sizes alone."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Elements that are negative become 0."""
+"""Elements, with 0 in place of negative ones."""
 
 import torch
 from torch import nn

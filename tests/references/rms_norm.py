@@ -1,4 +1,4 @@
-"""Channels over the root of their mean square."""
+"""Channels divided by the root of their mean square."""
 
 import torch
 from torch import nn

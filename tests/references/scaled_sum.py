@@ -1,4 +1,4 @@
-"""A number is among the inputs."""
+"""A scaled sum, with a plain number among the inputs."""
 
 import torch
 from torch import nn

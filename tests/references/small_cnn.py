@@ -1,4 +1,4 @@
-"""Six layers whose sizes stand in Model: errors of each go through all that follow."""
+"""Six layers whose sizes are in Model; the errors of each layer go through all later layers."""
 
 import torch
 from torch import nn

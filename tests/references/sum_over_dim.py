@@ -1,4 +1,4 @@
-"""Sums along a dimension, which stays."""
+"""Sums along a dimension, which stays with size 1."""
 
 import torch
 from torch import nn

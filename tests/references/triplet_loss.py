@@ -1,4 +1,4 @@
-"""The mean of how much nearer one is than another, less a margin."""
+"""The mean of a triplet loss with a margin."""
 
 import torch
 from torch import nn

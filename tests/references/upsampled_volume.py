@@ -1,4 +1,4 @@
-"""A transposed convolution of volumes that are no deeper than a kernel, and not padded."""
+"""A transposed convolution of volumes with a stride, and without padding or bias."""
 
 import torch
 from torch import nn
