@@ -33,6 +33,7 @@ done
 ip netns exec w1 bwrap --unshare-all --ro-bind / / true
 echo ready; exec sleep infinity
 """
+# This mounts an empty disk over a folder before the command runs.
 _HIDE = 'mount -t tmpfs none "$0"; exec "$@"'
 # This disk is too small for any build.
 _FILL = 'mount -t tmpfs -o size=4k none "$0"; exec "$@"'

@@ -103,6 +103,7 @@ def _in_case(
 def _first_mismatch(
     run: Run, outputs: Sequence[Tensor], right: Sequence[Expected], *, is_tightest: bool
 ) -> str:
+    """Return the mistake in the first wrong output, or in one that is not of the tightest class."""
     for output, expected_output in zip(outputs, right, strict=True):
         judged = compare(
             output, expected_output, exact=run.is_exact, is_beyond_half=run.is_beyond_half

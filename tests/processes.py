@@ -18,6 +18,7 @@ _MINUTES = 5 * 60.0
 
 
 def _hear_ctrl_c() -> None:
+    """Restore the default action of SIGINT, which ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

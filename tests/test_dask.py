@@ -195,7 +195,7 @@ def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
 
 @pytest.mark.thorough
 def test_full_disk_is_told(tmp_path: Path) -> None:
-    """A worker's full disk is one line with its address, unless another worker takes over."""
+    """A worker's full disk gives one line with its address, unless another worker takes over."""
     alone = Cluster(tmp_path)
     try:
         if not alone.network.is_there:
@@ -254,7 +254,7 @@ def test_pytest_has_a_cluster_of_this_machine_too(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
-    """An unreachable scheduler is an error of one line; so is an option that a cluster lacks."""
+    """An unreachable scheduler is an error of one line, and so is an option of no use there."""
     (tmp_path / "plain.py").write_text(PLAIN)
     command = ("check", ".", "--reference", REFERENCE)
     nobody = ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")

@@ -181,7 +181,7 @@ def test_two_runs_at_once_build_once(tmp_path: Path) -> None:
 def test_results_that_cannot_be_written(tmp_path: Path) -> None:
     """A verdict is printed even if no result can be written.
 
-    Each place that refuses is one line, and the status is 2.
+    Each place that refuses gives one line, and the status is 2.
     """
     (tmp_path / "plain.py").write_text(PLAIN.format(""))
     (tmp_path / ".harness").write_text("in the way")
@@ -261,7 +261,7 @@ def test_full_disk_under_pytest(disk: Path) -> None:
 
 
 def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache on a full disk is one line that names the place, also in `harness doctor`."""
+    """A cache on a full disk gives one line that names the place, also in `harness doctor`."""
     (disk.parent / "plain.py").write_text(PLAIN.format(""))
     monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
     cache = disk / "cuda-submission-harness"
@@ -276,7 +276,7 @@ def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.thorough
 def test_full_temporary_folder_is_one_line(disk: Path) -> None:
-    """A full temporary folder is one line, before compilers fail there with many lines."""
+    """A full temporary folder gives one line, before compilers fail there with many lines."""
     (disk.parent / "plain.py").write_text(PLAIN.format(""))
     command = interpreter.command("harness", "check", "plain.py", "--reference", str(REFERENCE))
     words = ["env", f"TMPDIR={disk}", f"XDG_CACHE_HOME={disk.parent}", *command]
@@ -287,7 +287,7 @@ def test_full_temporary_folder_is_one_line(disk: Path) -> None:
 
 @pytest.mark.thorough
 def test_nobody_can_print(tmp_path: Path) -> None:
-    """A full disk behind standard output is one line and status 2; a closed pipe is no line."""
+    """A full disk behind standard output gives one line and status 2; a closed pipe gives none."""
     (tmp_path / "notes.py").write_text("")
     words = interpreter.command("harness", "check", ".", "--reference", str(REFERENCE))
     command = shlex.join(words)

@@ -232,7 +232,7 @@ def test_cluster_is_unsupported(report: Report) -> None:
 
 @pytest.mark.thorough
 def test_leak_is_a_note(report: Report) -> None:
-    """Memory from cudaMalloc that is never freed is a note and no failure.
+    """Memory from cudaMalloc that is never freed gives a note and no failure.
 
     Tensors do not count as leaks.
     """

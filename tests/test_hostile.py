@@ -1,4 +1,4 @@
-"""The submissions of tests/hostile/ break their process: each is one line, and the next runs."""
+"""The submissions of tests/hostile/ break their process: each gets one line, then the next runs."""
 
 from __future__ import annotations
 
@@ -118,6 +118,7 @@ def test_no_process_is_left(outcome: Outcome) -> None:
 
 
 def _command_line(process: Path) -> bytes:
+    """Return the command line of a process, or nothing if the process has ended."""
     try:
         return (process / "cmdline").read_bytes()
     except OSError:  # the process has ended meanwhile

@@ -46,7 +46,7 @@ def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
-    """A submission that copies the weight promises to take any layout, of the input as well."""
+    """A submission that copies the weight but not the input fails: it meant to take any layout."""
     assert OF_INPUT in ORIGINAL
     report = check(ORIGINAL.replace(OF_INPUT, ""), tmp_path)
     assert report.own_configuration == "passed"
@@ -58,7 +58,7 @@ def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_who_never_speaks_of_layouts_gets_a_note(tmp_path: Path) -> None:
-    """A submission that never mentions layouts gets a note, since KernelBench's are contiguous."""
+    """A submission that never mentions layouts gets a note: KernelBench's inputs are contiguous."""
     report = check(ORIGINAL.replace(OF_INPUT, "").replace(OF_WEIGHT, ""), tmp_path)
     assert report.verdict == "passed", report.message
     assert f"{WORDS['strided']}: gives wrong numbers" in notes_of(report)

@@ -1,4 +1,4 @@
-"""File names that are hard to print or store: each is one line, and other files go on."""
+"""File names that are hard to print or store: each gets one line, and other files are checked."""
 
 from __future__ import annotations
 

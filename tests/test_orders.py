@@ -133,7 +133,7 @@ def test_blank_lines_keep_nobody_busy(root: Path) -> None:
 
 
 def collected_in_a_minute(root: Path, *arguments: str) -> Outcome:
-    """Run `collected`, and kill each process that uses a minute of processor time."""
+    """Run pytest up to the collection; kill each process that uses a minute of processor time."""
     words = pytest_arguments("--collect-only", "-q", *arguments)
     command = interpreter.command("pytest", *words)
     return run(["/bin/sh", "-c", 'ulimit -t 60; exec "$@"', "sh", *command], root)

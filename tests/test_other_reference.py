@@ -131,7 +131,7 @@ def test_compilers_refusal_that_is_caught_is_told(tmp_path: Path) -> None:
 
 
 def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
-    """A reference with an operator without a bound only agrees, and the operator is named."""
+    """A submission only agrees if the reference has an operator without a bound, which is named."""
     reference = REFERENCE.replace("torch.relu(y)", "torch.special.bessel_j0(x + y)")
     submission = SUBMISSION.replace("fmaxf(y[i], 0.0f)", "j0f(x[i] + y[i])")
     (tmp_path / "reference.py").write_text(reference)
@@ -227,9 +227,9 @@ def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
 def test_too_many_blocks_are_declined_by_asking_for_the_error(
     tmp_path: Path, asks: bool, verdict: str, many: str, of_a_block: str
 ) -> None:
-    """A launch with more blocks along y than a grid has is declined if the submission checks it.
+    """A case with more blocks along y than a grid has is declined if the submission checks that.
 
-    Without a check of the error the case is an error.
+    Without a check of the launch's error, the case is an error.
     """
     path, reference = tmp_path / "combine.py", tmp_path / "reference.py"
     reference.write_text(REFERENCE)
@@ -440,7 +440,7 @@ HOST = SUBMISSION.replace(
 
 @pytest.mark.thorough
 def test_work_on_the_host_is_nobodys(tmp_path: Path) -> None:
-    """Work on the host is not the submission's own, even if a single number comes back from there.
+    """Work on the host is not the submission's own, even if only one number comes back.
 
     The finding says how many bytes of input went to the host.
     """

@@ -41,7 +41,7 @@ def test_scattered_loads() -> None:
 
 
 def test_scattered_copies() -> None:
-    """A remark on asynchronous copies calls them that."""
+    """A remark on asynchronous copies says that they are copies."""
     copies = replace(GOOD, kind=COPY, sectors=320, stride=512)
     (remark,) = remarks([kernel(copies)])
     assert remark.startswith("global asynchronous copies: 32 sectors per request, 4 would do: ")

@@ -27,16 +27,18 @@ _INPUT = re.compile(r"\binputs\.(\w+)")
 
 
 def parsed(path: Path) -> Any:
+    """Return what a YAML file holds."""
     return yaml.safe_load(path.read_text())
 
 
 def jobs(workflow: Path) -> dict[str, dict[str, Any]]:
+    """Return the jobs of a workflow, by name."""
     found: dict[str, dict[str, Any]] = parsed(workflow)["jobs"]
     return found
 
 
 def steps(path: Path) -> Iterator[dict[str, Any]]:
-    """The steps of the action, or of each job of a workflow."""
+    """Yield the steps of the action, or of each job of a workflow."""
     if path == ACTION:
         yield from parsed(path)["runs"]["steps"]
     else:
@@ -45,7 +47,7 @@ def steps(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def recipe(target: str) -> list[str]:
-    """The commands of a target of the Makefile."""
+    """Return the commands of a target of the Makefile."""
     _, _, rest = (ROOT / "Makefile").read_text().partition(f"\n{target}:")
     _, *lines = rest.partition("\n\n")[0].splitlines()
     return [line.strip().replace("$(BIN)", ".venv/bin") for line in lines]
@@ -60,7 +62,7 @@ def test_job_may_read_only_and_ends(workflow: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bug.md", "wrong_verdict.md"])
 def test_issue_template_has_its_heading(name: str) -> None:
-    """A template begins with its name and description: GitHub does not offer it otherwise."""
+    """A template begins with its name and description; GitHub does not offer it otherwise."""
     _, heading, text = (GITHUB / "ISSUE_TEMPLATE" / name).read_text().split("---\n", 2)
     assert yaml.safe_load(heading).keys() == {"name", "about"}
     assert text.strip()
@@ -175,7 +177,10 @@ class Repository:
     second: str
 
     def reference_at(self, path: str) -> str:
-        """Return the name of the commit that a reference is from: that is its text."""
+        """Return the name of the commit that a reference is from.
+
+        Each commit's reference holds that name as its text.
+        """
         return (self.folder / path / "problem.py").read_text()
 
 
@@ -211,6 +216,7 @@ class Runner:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """Return a repository with three commits, each of which writes its name into the reference."""
     folder = tmp_path_factory.mktemp("repository")
 
     def git(*arguments: str) -> str:
@@ -261,7 +267,7 @@ def test_pull_request_is_compared_with_its_base(repository: Repository, tmp_path
 
 
 def test_push_is_compared_with_what_it_replaced(repository: Repository, tmp_path: Path) -> None:
-    """A push is checked by its own references."""
+    """A push is compared with the state before it, and is checked by its own references."""
     base = runner(repository, tmp_path, before=repository.second).outputs("base")
     assert base["revision"] == repository.second
     assert repository.reference_at(base["reference"]) == "third"
@@ -291,7 +297,7 @@ def test_base_that_is_asked_for_is_taken(repository: Repository, tmp_path: Path)
 def test_action_calls_the_program_as_it_wants(
     command: str, repository: Repository, tmp_path: Path
 ) -> None:
-    """The program takes all options, a name with a space stays whole, a sandbox is required."""
+    """The program accepts the action's options: a sandbox is required, a name keeps its space."""
     program = tmp_path / "harness" / "bin" / "harness"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$RUNNER_TEMP/arguments"\n')

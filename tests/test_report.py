@@ -62,7 +62,7 @@ def test_what_is_no_report_is_refused(text: str) -> None:
     ],
 )
 def test_gravest_case_decides(verdicts: list[Verdict], expected: Verdict) -> None:
-    """The gravest verdict of the cases decides, and a declined case does no harm."""
+    """The gravest verdict of the cases decides; a declined case beside others does not count."""
     assert overall([case(verdict) for verdict in verdicts]) == expected
 
 

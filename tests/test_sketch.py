@@ -61,7 +61,7 @@ def test_map_shows_where_it_is_wrong() -> None:
 
 
 def test_map_has_what_is_written_beside_the_output() -> None:
-    """The map marks writes behind the output's end with a sign of their own."""
+    """The map marks writes past the output's end with a sign of their own."""
     wrong = samples.wrong()
     only = replace(wrong, cases=wrong.cases[4:5], smallest_failure="k3-s2-4")
     lines = list(sketch(only, 200, colour=False))

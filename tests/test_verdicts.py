@@ -62,6 +62,7 @@ def with_forward(body: str) -> str:
 
 
 def _lines(body: str) -> str:
+    """Return the lines of a forward, from statements that semicolons separate."""
     run = f"        run = lambda x, w: {RIGHT}\n"
     return run + "".join(f"        {line}\n" for line in body.split(";"))
 
@@ -121,7 +122,7 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CaseReport]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("body", WRONG_KINDS)
 def test_output_of_the_wrong_kind_fails(wrong: dict[str, CaseReport], body: str) -> None:
-    """An output of the wrong device, dtype, shape, type or storage fails before its numbers do."""
+    """The device, dtype, shape, type and storage of an output are checked before its numbers."""
     assert wrong[body].verdict == "failed"
     assert WRONG_KINDS[body] in wrong[body].message
 
@@ -174,7 +175,7 @@ def test_lower_precision_is_a_class_and_not_a_failure(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
-    """Weights that a seed initialises otherwise than the reference's are a note and no failure."""
+    """Weights that a seed initialises otherwise than the reference's give a note and no failure."""
     init = "nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))"
     assert init in ORIGINAL
     other = check(ORIGINAL.replace(init, "nn.init.normal_(self.weight)"), tmp_path, 2)
@@ -227,7 +228,7 @@ def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) ->
 def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path, size: str) -> None:
     """A submission may refuse more rows or channels than a grid has blocks.
 
-    A kernel that never considered them would be as right, as no other case tries them.
+    The case with so many is declined, and the other one passes.
     """
     name = size.split()[2]
     why = f'TORCH_CHECK({name} < 65536, "too many rows");'
@@ -295,7 +296,7 @@ def test_default_is_named_beside_arguments_that_are_always_left_out(tmp_path: Pa
 
 @pytest.mark.thorough
 def test_order_of_parameters_that_is_not_the_references_is_noted(tmp_path: Path) -> None:
-    """Another order of the constructor's parameters is a note.
+    """Another order of the constructor's parameters gives a note.
 
     KernelBench passes arguments by position, and would get another model.
     """

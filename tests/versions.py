@@ -31,6 +31,7 @@ def parts(t, size=16):
 """A function that sums the last dimension as threads do: it adds up partial sums."""
 
 _SUM_OF_PRODUCTS = "return (a[:, :, None] * b[None]).cumsum(1)[:, -1]"
+# The mean of squares less the square of the mean needs one pass, and cancels if the mean is large.
 _FROM_SQUARES = """
 mean = {x}.mean({dims}, keepdim=True)
 variance = ({x} * {x}).mean({dims}, keepdim=True) - mean * mean
@@ -38,6 +39,7 @@ variance = ({x} * {x}).mean({dims}, keepdim=True) - mean * mean
 _NORM_PARAMETERS = "w, b = (p.view(-1, 1, 1) for p in (self.norm.weight, self.norm.bias))\n"
 
 
+# Two LSTM layers, written out step by step.
 _GATES = """
 y = x.transpose(0, 1)
 for layer in range(2):
@@ -55,6 +57,7 @@ return y.transpose(0, 1).contiguous()
 """
 
 
+# The layers of encoder_layers.py.
 _LAYER = """
 for layer in self.layers{layers}:
     x = {attended}
@@ -69,10 +72,12 @@ def _layers(
     mixed: str = "x + layer.mixed(layer.second_norm(x))",
     output: str = "self.norm(x)",
 ) -> str:
+    """Return the forward of encoder_layers.py, with some of its parts replaced."""
     return _LAYER.format(layers=layers, attended=attended, mixed=mixed, output=output)
 
 
 def _gated(memory: str = "f * c + i * g", state: str = "o * torch.tanh(c)") -> str:
+    """Return a forward of gated_recurrence.py, with other updates of cell and hidden state."""
     return _GATES.format(memory=memory, state=state)
 
 
@@ -80,9 +85,11 @@ _SHUFFLED = "y = y.unflatten(1, (self.groups, -1)).transpose(1, 2).flatten(1, 2)
 
 
 def _in_one_pass(x: str, dims: str) -> str:
+    """Return statements that compute mean and variance in one pass."""
     return _FROM_SQUARES.format(x=x, dims=dims)
 
 
+# Causal attention, with its mask, softmax and scale written out.
 _LOOKING_BACK = """
 b, t, c = x.shape
 h = self.heads

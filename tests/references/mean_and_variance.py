@@ -1,4 +1,4 @@
-"""The mean and the variance, as two outputs."""
+"""The mean, and the variance that is computed from it, as two outputs."""
 
 import torch
 from torch import nn
