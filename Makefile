@@ -54,7 +54,7 @@ lint: $(VENV)/ready
 
 $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "Python 3.11 or later is needed; say which: make PYTHON=python3.13"; exit 1; }
+	  { echo "Python 3.11 or later is needed; choose one: make PYTHON=python3.13"; exit 1; }
 	@$(PYTHON) -I harness/preinstall.py $(VENV) $(PIP_OPTIONS)
 	$(PYTHON) -m venv $(VENV)
 	@index=; \

@@ -208,14 +208,20 @@ class Client:
                 or says that the submission is not right.
         """
         if self._hardware.device != "cuda":
-            raise UsageError("nothing is timed on the simulator; speeds are measured on a GPU")
+            raise UsageError("speeds are measured on a GPU only, not on the simulator")
         problem = load(self._file(reference, "reference").resolve())
         path = self._file(submission, "submission")
         if (report.content_hash, report.problem_hash) != (file_digest(path), problem.content_hash):
-            raise UsageError(f"{path.name}: the report is of something else; check it again")
+            raise UsageError(
+                f"{path.name}: the report belongs to another version of the submission or "
+                "reference; check it again"
+            )
         precision = report.precision
         if not report.is_right or precision is None:
-            raise UsageError(f"{path.name} is not timed: {report.verdict}: {report.message}")
+            raise UsageError(
+                f"{path.name}: not timed, because it did not pass: {report.verdict}: "
+                f"{report.message}"
+            )
         plan = SpeedPlan(
             request=self._request(path, problem, report.seed, ()),
             entries=(Entry(report.submission, path, precision),),

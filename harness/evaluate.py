@@ -186,7 +186,10 @@ def _notes(problem: Problem, cases: Sequence[Case], schedule: int) -> Iterator[s
     own = next((case for case in cases if case.label in OWN), None)
     if own and problem.init_inputs.positional and not own.constructor_call.positional:
         call = problem.at(own.constants).init_inputs.spelled("ModelNew")
-        yield f"by its parameters' order {call}, as KernelBench calls it, is another model"
+        yield (
+            f"ModelNew's parameters are in another order than Model's, so {call}, as "
+            "KernelBench calls it, is another model"
+        )
     reduced = [case for case in cases if case.label == "reduced"]
     if reduced:
         from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)
@@ -204,8 +207,8 @@ def _notes(problem: Problem, cases: Sequence[Case], schedule: int) -> Iterator[s
     for count, names in alike.items():
         where = "1 case" if count == 1 else f"{count} cases"
         yield (
-            f"values left out in {where}, where the reference raises or is not finite: "
-            f"{', '.join(names)}"
+            f"values left out in {where}, since the reference raises or is not "
+            f"finite there: {', '.join(names)}"
         )
 
 
@@ -308,7 +311,10 @@ class _Evaluation:
                 break
         became = self._became_of_file(blank)
         if became:
-            self._notes.append(f"the file was {became} meanwhile; this is about what it was")
+            self._notes.append(
+                f"the file was {became} during the check; this report is about the content "
+                "before that"
+            )
         # Coverage that an earlier worker's device recorded is lost, so the rest would be
         # misleading.
         if any(outcome.worker_failed for outcome in outcomes):
@@ -318,7 +324,7 @@ class _Evaluation:
             coverage = self._search_on(self._search, outcomes, coverage)
         why = f"not run: the worker failed {1 + MAX_RESTARTS} times before"
         if self._time.steps.is_used_up:
-            why = "not run: the time for all steps is used up"
+            why = "not run: the time for all steps is used up; --check-seconds allows more"
         outcomes += [CaseOutcome(not_run(case, why), case) for case in left]
         self._notes += self._swallowed(outcomes)
         blank = replace(
@@ -334,7 +340,7 @@ class _Evaluation:
         """Yield a note for each extension that did not compile, if no case failed because of it."""
         for name, error in self._refused.items():
             if not any(error in outcome.report.message for outcome in outcomes):
-                yield f"{name} was not compiled, and the submission went on without it: {error}"
+                yield f"{name} did not compile, and the submission continued without it: {error}"
 
     def _notes_of(self, cases: Sequence[Case]) -> tuple[str, ...]:
         """Return all notes on the cases and on the course of the evaluation."""
@@ -353,7 +359,7 @@ class _Evaluation:
             try:
                 searched = searching.run(search, right, coverage)
             except WorkerFailure as failure:
-                self._notes.append(f"--search came to its end: {failure}")
+                self._notes.append(f"--search was stopped: {failure}")
                 return coverage
         outcomes += searched.failures
         self._notes.append(searched.note)
@@ -372,7 +378,14 @@ class _Evaluation:
         elif case.label in OWN:
             outcome = self._check_own(worker, case)
         elif self._left <= 0:
-            return CaseOutcome(not_run(case, "not run: the check's budget is used up"), case)
+            return CaseOutcome(
+                not_run(
+                    case,
+                    "not run: the instruction budget of the check is used up; "
+                    "--call-budget allows more",
+                ),
+                case,
+            )
         else:
             outcome = self._converse(worker, case, self._call_budget)
             self._left -= outcome.spent
@@ -408,7 +421,9 @@ class _Evaluation:
                 self._hold(size)
                 return CaseCheck(problem, case, worker, device, budget).run()
             except (torch.OutOfMemoryError, DriverError) as error:
-                why = f"the GPU has no memory left for the harness's own part: {error}"
+                why = (
+                    f"the GPU has too little memory left for the harness's own computation: {error}"
+                )
         return CaseOutcome(replace(not_run(case, why.splitlines()[0]), verdict="error"), case)
 
     def _hold(self, size: int) -> None:
@@ -422,7 +437,7 @@ class _Evaluation:
         try:
             is_same = file_digest(self._settings.submission) == blank.content_hash
         except OSError:
-            return "taken away"
+            return "removed"
         return None if is_same else "changed"
 
     def _look_back(self, worker: Worker) -> Coverage | None:

@@ -117,7 +117,7 @@ def no_linking() -> Lack | None:
     if done.returncode == 0:
         return None
     lines = [line for line in done.stderr.splitlines() if "warning" not in line] or ["no message"]
-    return Lack(f"{program} makes no program ({lines[0]})", f"{INSTALL_COMPILER} libc6-dev")
+    return Lack(f"{program} cannot build a program ({lines[0]})", f"{INSTALL_COMPILER} libc6-dev")
 
 
 def no_space(venv: Path) -> Iterator[Lack]:
@@ -128,7 +128,7 @@ def no_space(venv: Path) -> Iterator[Lack]:
         if os.access(there, os.W_OK):
             by_disk.setdefault(there.stat().st_dev, []).append(need)
         else:
-            yield Lack(f"{there} cannot be written", f"make {need.variable}=FOLDER")
+            yield Lack(f"{there} is not writable", f"make {need.variable}=FOLDER")
     # Needs are added by disk, because several folders may share one.
     for group in by_disk.values():
         needed = sum(need.size for need in group)
@@ -185,7 +185,7 @@ def no_index(pip_options: Sequence[str]) -> Lack | None:
                 return None
             why = _words_of_pip(done.stderr)
     return Lack(
-        f"pip gets no packages ({why})",
+        f"pip cannot download packages ({why})",
         "pip config set global.index-url URL, or export https_proxy=URL",
     )
 

@@ -102,7 +102,7 @@ class Searching:
         elif count:
             told = f"{count} more configurations are right"
         else:
-            told = "it is not known which sizes this reference takes"
+            told = "nothing was searched, since it is not known which sizes this reference takes"
         news = f"; lines of device code that only they reach: {self.reached - before}"
         note = f"--search: {told}{news if self.reached > before else ''}"
         others = (each for each in searcher.failures if each is not found)
@@ -136,5 +136,5 @@ class Searching:
             self._worker = self._stack.enter_context(self._start())
             fault = self._worker.request("import").header.get("fault")
             if fault:
-                raise WorkerFailure("import", "protocol", "the submission is not imported again")
+                raise WorkerFailure("import", "protocol", "the submission cannot be imported again")
         return self._worker

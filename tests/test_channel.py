@@ -83,7 +83,7 @@ def test_half_a_character_is_refused(ends: tuple[Channel, socket.socket]) -> Non
     """A lone surrogate in a message is refused, since no terminal and no file could hold it."""
     channel, other = ends
     Channel(other).send({"message": ["\ud800"]})
-    with pytest.raises(ProtocolError, match="half a character"):
+    with pytest.raises(ProtocolError, match="invalid Unicode"):
         channel.receive(time.monotonic() + 10)
 
 
@@ -98,7 +98,7 @@ def test_number_that_cannot_be_reckoned_with_is_refused(
     channel, other = ends
     data = b'{"tensors": [], "count": ' + number.encode() + b"}"
     other.sendall(struct.pack("<I", len(data)) + data)
-    with pytest.raises(ProtocolError, match=r"a number of|too large a number"):
+    with pytest.raises(ProtocolError, match=r"a number of|a number that is too large"):
         channel.receive(time.monotonic() + 10)
 
 

@@ -176,10 +176,11 @@ def test_doctor_says_how_to_mend_a_lack(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("CXX", raising=False)
     done = harness("doctor", folder=tmp_path)
     assert done.status == 1
-    told = "no C++ compiler found; nothing can be evaluated; run: apt-get install g++\n"
+    told = "no C++ compiler found; no submission can be evaluated; run: apt-get install g++\n"
     assert f"LACKS C++ compiler: {told}" in done.out
     assert (
-        "part  git: no git here; harness gate compares with recorded reports alone; run" in done.out
+        "part  git: git is not installed; harness gate compares with recorded reports only; run"
+        in done.out
     )
 
 
@@ -231,7 +232,7 @@ def test_unknown_case_is_told_with_the_nearest(here: Here) -> None:
     """An unknown case runs nothing, and the error names the nearest cases."""
     done = here.harness("check", "submissions", "--case", CASE, "--case", f"{CASE}0")
     assert done.status == 2
-    assert f"--case {CASE}0: no such case in grid quick; the nearest are {CASE}, " in done.err
+    assert f"--case {CASE}0: no such case in grid quick; the closest names are {CASE}, " in done.err
     assert done.out == ""
 
 
@@ -258,7 +259,7 @@ def test_numbers_that_cannot_be(here: Here, command: str, option: str, number: s
     """An impossible number is an error before anything runs, so no good report is replaced."""
     done = here.harness(command, "submissions", option, number)
     assert done.status == 2
-    assert f"argument {option}: '{number}' cannot be; give " in done.err
+    assert f"argument {option}: invalid value '{number}': expected " in done.err
     assert here.kept == []
 
 
@@ -266,7 +267,7 @@ def test_schedules_are_counted_from_0(here: Here) -> None:
     """A negative schedule is refused, because the simulator counts schedules from 0."""
     done = here.harness("check", "submissions", "--schedule", "-1")
     assert done.status == 2
-    assert "argument --schedule: '-1' cannot be" in done.err
+    assert "argument --schedule: invalid value '-1': expected a whole number" in done.err
 
 
 @pytest.mark.parametrize(
@@ -293,7 +294,8 @@ def test_without_references_the_option_is_named(tmp_path: Path, command: tuple[s
     done = harness(*command, folder=tmp_path)
     assert done.status == 2
     assert done.err == (
-        "harness: there is no folder reference/ here; say what to compare with: --reference PATH\n"
+        "harness: no folder reference/ in the current folder; name the reference "
+        "with --reference PATH\n"
     )
 
 
@@ -319,11 +321,15 @@ def test_file_that_is_no_submission_gives_status_1(here: Here, content: bytes) -
         (("--help",), 0, "Check, rank and gate CUDA kernel submissions"),
         (("check", "--help"), 0, "--call-budget"),
         (("check", "absent.py"), 2, "harness: absent.py: no such file or folder"),
-        (("check", "."), 2, "there is no folder reference/ here"),
-        (("gate", "--base", "HEAD"), 2, "there is no folder reference/ here"),
+        (("check", "."), 2, "no folder reference/ in the current folder"),
+        (("gate", "--base", "HEAD"), 2, "no folder reference/ in the current folder"),
         (("profile", "absent.py"), 2, "harness: absent.py: no such file"),
         (("leaderboard", ".", "--reference", "absent"), 2, "--reference absent: no such file"),
-        (("check", "--call-budget", "0", "."), 2, "'0' cannot be; give a number more than 0"),
+        (
+            ("check", "--call-budget", "0", "."),
+            2,
+            "invalid value '0': expected a number greater than 0",
+        ),
     ],
 )
 def test_arguments_are_looked_at_before_torch_is_loaded(

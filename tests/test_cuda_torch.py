@@ -66,5 +66,6 @@ def test_what_only_the_real_runtime_has_is_unsupported(tmp_path: Path) -> None:
     done = harness(*command, folder=tmp_path)
     assert done.status == 1
     assert (
-        "graphs on double: unsupported: the harness's device has no cudaGraphCreate()" in done.out
+        "graphs on double: unsupported: the harness's device does not support cudaGraphCreate()"
+        in done.out
     )

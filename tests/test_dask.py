@@ -113,7 +113,7 @@ def test_reports_are_those_of_a_local_run(cluster: Cluster, here: Path) -> None:
     assert len(set.union(*map(builds_in, rooms))) == 1
 
     resumed = harness(*command, "--resume", folder=cluster.sender)
-    assert "--resume: 4 of 4 reports are an earlier run's" in resumed.out
+    assert "--resume: 4 of 4 reports were taken over from an earlier run" in resumed.out
     shutil.rmtree(cluster.sender / ".harness")
     harness(*command, folder=cluster.sender)
     local = (cluster.sender / "out").read_text()
@@ -136,7 +136,7 @@ def test_submission_whose_worker_dies_three_times_is_an_error(cluster: Cluster, 
         worker.kill()
         process.wait_until_gone()
     done = running.outcome()
-    assert "deadly on double: error: what saw to it was killed 3 times" in done.out, done.err
+    assert "deadly on double: error: its evaluator process was killed 3 times" in done.out, done.err
     assert reports((cluster.sender / "out").read_text())["adeadly"].verdict == "failed"
     assert "Traceback" not in done.out + done.err
 
@@ -152,7 +152,7 @@ def test_ctrl_c_ends_what_is_under_way_everywhere(cluster: Cluster, here: Path) 
     done = running.outcome()
     assert (done.status, done.err) == (
         130,
-        "harness: interrupted; --resume goes on from here\n",
+        "harness: interrupted; run it again with --resume to continue from here\n",
     ), done.out
 
 
@@ -228,7 +228,7 @@ def test_another_version_is_refused(cluster: Cluster, here: Path, tmp_path: Path
     done = cluster.harness(*COMMAND).outcome()
     worker.kill()
     assert done.status == 2
-    assert "is not as this machine: the harness is 0.1.0 (" in done.err
+    assert "runs other versions than this machine: the harness is 0.1.0 (" in done.err
     assert done.err.count("\n") == 1
 
 
@@ -264,12 +264,13 @@ def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
     assert done.err.count("\n") == 1
     done = harness(*command, *nobody[:-1], "tls://127.0.0.1:1", folder=tmp_path)
     assert done.err == (
-        "harness: the scheduler tls://127.0.0.1:1 has TLS; say by which certificate, as "
-        "docs/cluster.md does\n"
+        "harness: the scheduler tls://127.0.0.1:1 uses TLS, but no certificate is configured; "
+        "see docs/cluster.md\n"
     )
     done = harness(*command, *nobody, "--jobs", "2", folder=tmp_path)
-    assert "--jobs: a cluster's workers say how much each does at a time" in done.err
+    assert "--jobs: the cluster's workers decide how many submissions run at a time" in done.err
     done = harness(*command, "--scheduler", "tcp://127.0.0.1:1", folder=tmp_path)
     assert done.err == (
-        "harness: a scheduler (tcp://127.0.0.1:1) is for a cluster; ask for the engine dask\n"
+        "harness: scheduler tcp://127.0.0.1:1: only a cluster has a scheduler; "
+        "choose the engine dask\n"
     )

@@ -27,7 +27,7 @@ STOPPED = {
     "module_called": "TypeError: 'module' object is not callable",
     "module_not_imported": "NameError: name 'math' is not defined",
     "defined_as_c": (
-        "its extension declares conv_transpose1d_cuda(at::Tensor, at::Tensor) and does not define"
+        "its extension declares conv_transpose1d_cuda(at::Tensor, at::Tensor) but does not define"
     ),
 }
 
@@ -168,7 +168,7 @@ def test_mistakes_without_a_wrong_number_have_their_pictures(checked: dict[str, 
 def test_null_pointer_has_the_name_of_what_is_missing(checked: dict[str, Report]) -> None:
     """The diagnosis of a null pointer names the tensor that is missing."""
     diagnosis = first_failure(checked["null_bias"]).diagnosis
-    assert diagnosis.startswith("bias read where there is none: ")
+    assert diagnosis.startswith("bias read although it does not exist: ")
 
 
 @pytest.mark.thorough
@@ -278,4 +278,4 @@ def test_shared_memory_that_was_not_asked_for_is_an_error(checked: dict[str, Rep
         assert isinstance(channels, int)
         assert isinstance(taps, int)
         assert 4 * channels * taps > (227 << 10 if case.verdict == "declined" else 48 << 10)
-        assert "more needs cudaFuncSetAttribute" in case.message
+        assert "allow more with cudaFuncSetAttribute" in case.message

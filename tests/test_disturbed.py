@@ -145,11 +145,14 @@ def test_file_that_changes_while_it_is_checked(tmp_path: Path) -> None:
         gate.open()
     outcome = running.outcome()
     found = reports((tmp_path / "reports").read_text())
-    for name, became in (("changed", "changed"), ("deleted", "taken away")):
+    for name, became in (("changed", "changed"), ("deleted", "removed")):
         assert found[name].verdict == "error"
-        why = f"the file was {became} before the worker had read it; check it again"
+        why = f"the file was {became} before the worker read it; check it again"
         assert found[name].message == why
-    assert "note: the file was changed meanwhile; this is about what it was" in outcome.out
+    assert (
+        "note: the file was changed during the check; this report is about the content before that"
+        in outcome.out
+    )
     assert "the file was" not in found["later"].message
 
 
@@ -241,7 +244,7 @@ def test_full_disk_loses_nothing_that_is_finished(disk: Path) -> None:
     os.truncate(disk / "filler", 0)
     resumed = harness(*command, "--resume", folder=disk)
     taken = sum(path.parent.name == "finished" for path in kept)
-    assert f"--resume: {taken} of 3 reports are an earlier run's\n" in resumed.out
+    assert f"--resume: {taken} of 3 reports were taken over from an earlier run\n" in resumed.out
     assert (resumed.status, resumed.err) == (1, "")
     assert set(reports((disk / "reports").read_text())) == {"one", "two", "three"}
 
@@ -271,7 +274,7 @@ def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> 
     lack, remedy = f"{cache}: No space left on device", "run: export XDG_CACHE_HOME=FOLDER\n"
     assert (done.out, done.err) == ("", f"harness: {lack}; {remedy}")
     said = harness("doctor", folder=disk.parent).out
-    assert f"LACKS cache: {lack}; nothing can be evaluated; {remedy}" in said
+    assert f"LACKS cache: {lack}; no submission can be evaluated; {remedy}" in said
 
 
 @pytest.mark.thorough

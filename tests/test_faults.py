@@ -11,10 +11,10 @@ from tests.support import ROOT, Outcome, harness
 FOLDER = ROOT / "tests" / "faults"
 
 ERROR = "error: own configuration in error: "
-LATE = f"{ERROR}no answer within 6 s while running forward; killed; --step-seconds gives it longer"
+LATE = f"{ERROR}no answer within 6 s while running forward; killed; --step-seconds allows more"
 # The rest of the line that the command prints for each file.
 LINES = {
-    "abort_in_forward": ERROR + "the worker killed by SIGABRT while running forward",
+    "abort_in_forward": ERROR + "the worker was killed by SIGABRT while running forward",
     "close_descriptors": ERROR
     + "the worker exited with status 1 while running forward: the connection",
     "exit_at_import": "error: the worker exited with status 0 while importing the submission",
@@ -24,7 +24,7 @@ LINES = {
         "device"
     ),
     "interrupt_in_forward": ERROR + "KeyboardInterrupt: (interrupt_in_forward.py:8, in forward)",
-    "kill_itself": ERROR + "the worker killed by SIGKILL while running forward",
+    "kill_itself": ERROR + "the worker was killed by SIGKILL while running forward",
     "loop_in_cpp": LATE,
     "loop_in_kernel": LATE,
     "loop_in_python": LATE,

@@ -179,19 +179,25 @@ def test_deadlock_is_told_with_both_lines(report: Report) -> None:
     """
     case = report.case(str(DEADLOCK))
     assert case.verdict == "failed"
-    assert case.message.startswith("synccheck: the block waits for ever: 100 threads wait at")
+    assert case.message.startswith("synccheck: the block waits forever: 100 threads wait at")
     for text in ("// first", "// second"):
         assert place(text) in case.message
     assert "unspecified launch failure" in case.detail
 
 
-TOO_LARGE = "CUDA error: invalid argument (flip: a block of 2048 x 1 x 1, of 1 to 1024 x 1024 x 64)"
+TOO_LARGE = (
+    "CUDA error: invalid argument (flip: a block of 2048 x 1 x 1; "
+    "allowed are 1 to 1024 x 1024 x 64)"
+)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("mode", "message"),
-    [(UNREAD, f"{TOO_LARGE} (nobody asked cudaGetLastError())"), (REFUSED, TOO_LARGE)],
+    [
+        (UNREAD, f"{TOO_LARGE} (the submission did not check cudaGetLastError())"),
+        (REFUSED, TOO_LARGE),
+    ],
 )
 def test_refused_launch_is_an_error(report: Report, mode: int, message: str) -> None:
     """A refused launch is an error with CUDA's words and the reason, even if nothing checks it."""
@@ -227,7 +233,7 @@ def test_cluster_is_unsupported(report: Report) -> None:
     """A launch with clusters is unsupported by name, whatever the host code makes of the error."""
     case = report.case(str(CLUSTER))
     assert case.verdict == "unsupported"
-    assert case.message == "the harness's device has no clusters of more than one block"
+    assert case.message == "the harness's device does not support clusters of more than one block"
 
 
 @pytest.mark.thorough
@@ -266,7 +272,7 @@ def test_profile_counts_and_prints(folder: Path) -> None:
 def test_profile_of_what_fails_says_why(folder: Path) -> None:
     """`harness profile` gives status 1 and the finding if a kernel deadlocks or is wrong."""
     for mode, message in (
-        (DEADLOCK, "synccheck: the block waits for ever"),
+        (DEADLOCK, "synccheck: the block waits forever"),
         (RACE, "racecheck: 4-byte store"),
     ):
         submission, reference = write(folder, mode)

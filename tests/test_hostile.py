@@ -22,7 +22,7 @@ LINES = {
     ),
     "segfault": (
         "segfault on conv_transpose1d: error: own configuration in error; ",
-        ": the worker killed by SIGSEGV while running forward",
+        ": the worker was killed by SIGSEGV while running forward",
     ),
     "loop_at_import": (
         "loop_at_import on conv_transpose1d: error: no answer within 2 s while importing the "

@@ -112,7 +112,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
 @pytest.mark.thorough
 def test_killed_worker_is_the_submissions_error(killed: Killed) -> None:
     """A killed worker is the submission's error, and the next submission runs."""
-    assert "b_worker on double: error: the worker killed by SIGKILL while" in killed.first.out
+    assert "b_worker on double: error: the worker was killed by SIGKILL while" in killed.first.out
 
 
 @pytest.mark.thorough
@@ -136,7 +136,7 @@ def test_killed_harness_leaves_nobody_and_no_half_line(killed: Killed) -> None:
 @pytest.mark.thorough
 def test_resume_takes_over_what_was_finished(killed: Killed) -> None:
     """`--resume` prints and writes the finished report unchanged, and runs only the rest."""
-    assert "--resume: 1 of 2 reports are an earlier run's" in killed.resumed.out
+    assert "--resume: 1 of 2 reports were taken over from an earlier run" in killed.resumed.out
     assert killed.lines[0] == killed.kept
     assert set(reports("\n".join(killed.lines))) == {"a_plain", "d_harness"}
     shown = next(line for line in killed.first.out.splitlines() if line.startswith("a_plain"))
@@ -148,7 +148,9 @@ def test_pytest_resumes_what_the_command_finished(killed: Killed) -> None:
     """Pytest's `--harness-resume` takes over the command's reports, unless it gets another seed."""
     command = (".", *options(killed.folder), "--harness-resume", "-k", "not speed")
     done = pytest_(*command, folder=killed.folder)
-    assert "harness: 2 of 2 reports are an earlier run's (--harness-resume)" in done.out
+    assert (
+        "harness: 2 of 2 reports were taken over from an earlier run (--harness-resume)" in done.out
+    )
     verdicts = [json.loads(line)["verdict"] for line in killed.lines]
     assert done.status == (0 if verdicts == ["passed", "passed"] else 1), done.out
     other = pytest_(*command, "--harness-seed", "1", "--collect-only", folder=killed.folder)
@@ -198,8 +200,12 @@ def interrupted(running: Running, gate: Gate) -> Outcome:
     ("begin", "hint"),
     [
         (at_start, ""),
-        (at_import, "; --resume goes on from here"),
-        pytest.param(in_compiler, "; --resume goes on from here", marks=pytest.mark.thorough),
+        (at_import, "; run it again with --resume to continue from here"),
+        pytest.param(
+            in_compiler,
+            "; run it again with --resume to continue from here",
+            marks=pytest.mark.thorough,
+        ),
         pytest.param(at_table, "", marks=pytest.mark.thorough),
     ],
 )
@@ -231,8 +237,8 @@ def test_sigterm_loses_nothing_that_is_known(
     gate.wait_until_left()
     outcome = running.outcome()
     assert outcome.status == 143
-    assert outcome.err == "harness: terminated; --resume goes on from here\n"
-    assert f"... stuck on double: {known}; broken off" in outcome.out.splitlines()
+    assert outcome.err == "harness: terminated; run it again with --resume to continue from here\n"
+    assert f"... stuck on double: {known}; interrupted" in outcome.out.splitlines()
 
 
 @pytest.mark.thorough

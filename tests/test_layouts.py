@@ -61,7 +61,7 @@ def test_who_never_speaks_of_layouts_gets_a_note(tmp_path: Path) -> None:
     """A submission that never mentions layouts gets a note: KernelBench's inputs are contiguous."""
     report = check(ORIGINAL.replace(OF_INPUT, "").replace(OF_WEIGHT, ""), tmp_path)
     assert report.verdict == "passed", report.message
-    assert f"{WORDS['strided']}: gives wrong numbers" in notes_of(report)
+    assert f"{WORDS['strided']}: the output is wrong" in notes_of(report)
 
 
 @pytest.mark.thorough

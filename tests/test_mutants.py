@@ -93,7 +93,7 @@ def test_what_is_wrong_kills_and_what_is_declined_is_told_apart() -> None:
     looser = [replace(usual[0], precision="tf32")]
     assert outcome_of(MUTANT, looser, usual).fate == "looser class"
     assert outcome_of(MUTANT, usual, looser).fate == "survived"
-    noted = [replace(usual[0], notes=("an input of no rows: launch failed",))]
+    noted = [replace(usual[0], notes=("an input without rows: launch failed",))]
     assert outcome_of(MUTANT, noted, usual).fate == "noted"
     finding = Finding("memcheck", "4-byte store past the end", kernel="f")
     wrong = case("failed", "k5", message="memcheck: 4-byte store", findings=(finding,))

@@ -59,7 +59,7 @@ def test_names_are_one_line_each_and_the_others_are_kept(folder: Path) -> None:
         check_no_commands(done)
         assert "has :: in its name; rename it" in done.out
     done = harness("check", "submissions", "--reference", REFERENCE, folder=folder)
-    assert "has a name of 251 bytes; rename it, 200 are the most" in done.out
+    assert "has a name of 251 bytes; rename it, at most 200 are allowed" in done.out
     assert "has a name that is not UTF-8; rename it" in done.out
     assert "has a control character in its name; rename it" in done.out
     assert "is a link to /nowhere/::error::x.py, which does not exist" in done.out

@@ -44,7 +44,7 @@ def check_refused(done: Outcome, path: str) -> None:
     """Check that the run ended with status 4, and with one line that names the file."""
     assert done.status == 4, done.out + done.err
     (line,) = filter(None, done.err.splitlines())
-    assert f"'{path}' lies among submissions" in line
+    assert f"'{path}' is in a folder of submissions" in line
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_blank_lines_keep_nobody_busy(root: Path) -> None:
     (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
     (root / "submissions" / "blank.py").write_text(f"ModelNew = None\n{blank}")
     done = collected_in_a_minute(root, "submissions/blank.py")
-    assert "blank.py defines ModelNew: give --reference PATH" in done.out, done.err
+    assert "blank.py defines ModelNew: to check it, give --reference PATH" in done.out, done.err
 
 
 def collected_in_a_minute(root: Path, *arguments: str) -> Outcome:

@@ -124,7 +124,7 @@ def test_compilers_refusal_that_is_caught_is_told(tmp_path: Path) -> None:
     report = check(fallback, tmp_path, "--grid", "own")
     assert report.verdict == "failed"
     assert report.message.startswith("own work: ")
-    told = "combine was not compiled, and the submission went on without it: "
+    told = "combine did not compile, and the submission continued without it: "
     (note,) = [note for note in report.notes if note.startswith(told)]
     assert '"number_of" is undefined' in note
     assert not any(told in note for note in check(unknown, tmp_path, "--grid", "own").notes)
@@ -139,8 +139,8 @@ def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
     command = ("check", "--reference", "reference.py", "combine.py", "--grid", "own")
     done = harness(*command, folder=tmp_path)
     assert done.status == 0
-    assert "agrees: own configuration right; the bound is an estimate: " in done.out, done.out
-    assert "no bound is known of bessel_j0\n" in done.out
+    assert "agrees: own configuration right; the error bound is an estimate: " in done.out, done.out
+    assert "no exact bound is known for bessel_j0\n" in done.out
 
 
 @pytest.mark.thorough
@@ -153,7 +153,7 @@ def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
             "fp32",
             "fp32, worst error ",
         ),
-        ("0.0f", "agrees", "fp16", "; rounding to fp16 may make as much of a difference as the "),
+        ("0.0f", "agrees", "fp16", "; rounding to fp16 can change the output by as much as the "),
     ],
 )
 def test_class_that_allows_anything_is_none(
@@ -184,8 +184,8 @@ TURNED = """
 @pytest.mark.parametrize(
     ("turns", "rounded", "verdict", "words"),
     [
-        (60, "{}", "agrees", "; rounding to fp32 may make as much of a difference as the whole"),
-        (60, "__bfloat162float(__float2bfloat16({}))", "agrees", "; rounding to fp32 may make as "),
+        (60, "{}", "agrees", "; rounding to fp32 can change the output by as much as the whole"),
+        (60, "__bfloat162float(__float2bfloat16({}))", "agrees", "; rounding to fp32 can change "),
         (59, "{}", "failed", "by more than 4 times what rounding makes in trials"),
     ],
 )
@@ -275,7 +275,7 @@ def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
     assert report.verdict == "passed", report.message
     left_out = [note for note in report.notes if note.startswith("values left out")]
     (line,) = left_out
-    begin = "values left out in 1 case, where the reference raises or is not finite: "
+    begin = "values left out in 1 case, since the reference raises or is not finite there: "
     assert {"normal", "integers"} <= set(line.removeprefix(begin).split(", "))
 
 
@@ -398,7 +398,9 @@ def test_reference_of_several_operators_may_leave_some_to_torch(tmp_path: Path) 
     insists = ("--require-own-work", "100%", "--grid", "own")
     done = harness("check", "--reference", "reference.py", "combine.py", *insists, folder=tmp_path)
     assert done.status == 1
-    assert f"not enough: its own kernels did {report.own_work:.1%} of the work, " in done.out
+    assert (
+        f"requirement not met: its own kernels did {report.own_work:.1%} of the work, " in done.out
+    )
     every = SUBMISSION.replace(
         call,
         "return extension.run(self.scale * x + torch.relu(y), -torch.ones_like(y), 1.0)",
@@ -450,7 +452,7 @@ def test_work_on_the_host_is_nobodys(tmp_path: Path) -> None:
     )
     report = check_on(reference, HOST, tmp_path, "--grid", "own")
     assert report.verdict == "failed"
-    assert "bytes went to the host during the call" in report.message
+    assert "bytes were copied to the host during the call" in report.message
 
 
 TRIANGULAR = """
@@ -755,8 +757,8 @@ def test_who_computes_in_eval_mode_alone_is_told_the_mode(tmp_path: Path) -> Non
     text = AVERAGE.replace("FORWARD", "x.mean() if self.training else extension.run(x) / x.numel()")
     report = check_on(AVERAGED, text, tmp_path, "--grid", "own")
     assert report.verdict == "failed"
-    (finding,) = [f for f in report.cases[0].findings if "no kernel of its own" in f.message]
-    assert finding.message.endswith("a model that was just made is in training")
+    (finding,) = [f for f in report.cases[0].findings if "none of its own kernels" in f.message]
+    assert finding.message.endswith("a new model is in training mode")
 
 
 @pytest.mark.thorough

@@ -88,7 +88,7 @@ def test_more_than_can_be_sent_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     """Files that are too large to be sent are refused in one line, before they are read."""
     monkeypatch.setattr(parcel, "_MOST_BYTES", 8)
     (tmp_path / "table.txt").write_text("123456789")
-    with pytest.raises(UsageError, match="a cluster is sent at most 0 MiB; name what is needed"):
+    with pytest.raises(UsageError, match="a cluster is sent at most 0 MiB; name only the files"):
         pack_readable((tmp_path,))
 
 

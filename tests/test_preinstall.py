@@ -66,7 +66,7 @@ def test_all_lacks_are_told_at_once(tmp_path: Path) -> None:
     cxx, c, index = done.err.splitlines()
     assert cxx == "missing: no C++ compiler found; run: apt-get install g++"
     assert c == "missing: no C compiler found; run: apt-get install g++"
-    assert index.startswith("missing: pip gets no packages (")
+    assert index.startswith("missing: pip cannot download packages (")
     assert "Connection refused" in index
     assert index.endswith("; run: pip config set global.index-url URL, or export https_proxy=URL")
 
@@ -77,7 +77,7 @@ def test_compiler_that_cannot_link(tmp_path: Path, wheels: tuple[str, ...]) -> N
     compiler.write_text("#!/bin/sh\necho 'ld: cannot find -lm: No such file' >&2\nexit 1\n")
     compiler.chmod(0o755)
     done = preinstall(*wheels, folder=tmp_path, CXX=str(compiler))
-    said = f"{compiler} makes no program (ld: cannot find -lm: No such file)"
+    said = f"{compiler} cannot build a program (ld: cannot find -lm: No such file)"
     remedy = "apt-get install g++ libc6-dev"
     assert (done.status, done.err) == (1, f"missing: {said}; run: {remedy}\n")
 
@@ -122,7 +122,7 @@ def test_folder_that_cannot_be_made(tmp_path: Path, wheels: tuple[str, ...]) -> 
     finally:
         if os.geteuid() == 0:
             subprocess.run(["/bin/umount", "--lazy", str(mounted)], check=True)
-    said = f"missing: {mounted} cannot be written; run: make XDG_CACHE_HOME=FOLDER\n"
+    said = f"missing: {mounted} is not writable; run: make XDG_CACHE_HOME=FOLDER\n"
     assert (done.status, done.err) == (1, said)
 
 
@@ -151,6 +151,6 @@ def test_make_stops_at_what_is_missing(tmp_path: Path) -> None:
     options = " ".join(NO_INDEX)
     done = run(["make", "leaderboard", f"PYTHON={PYTHON}", f"PIP_OPTIONS={options}"], tmp_path)
     assert done.status == 2
-    assert done.err.startswith("missing: pip gets no packages (")
+    assert done.err.startswith("missing: pip cannot download packages (")
     assert done.err.count("\n") == 2, done.err
     assert not (tmp_path / ".venv").exists()

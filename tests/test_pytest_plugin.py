@@ -125,7 +125,7 @@ def test_speed_is_skipped_without_a_gpu(kernels: Path, run: Run) -> None:
     assert done.status == 0, done.out
     assert "1 skipped" in done.out
     assert "passed" not in done.out
-    assert "no GPU: how long the simulator takes says nothing about speed" in done.out
+    assert "no GPU: the time that the simulator takes is not a speed" in done.out
     assert not (kernels.parent / "results").exists()
 
 
@@ -164,7 +164,10 @@ def test_without_a_reference_nothing_is_collected(kernels: Path) -> None:
     done = pytest_("kernels", folder=kernels.parent)
     assert done.status == 5
     assert "no tests ran" in done.out
-    assert f"{kernels / 'flat_index.py'} defines ModelNew: give --reference PATH" in done.out
+    assert (
+        f"{kernels / 'flat_index.py'} defines ModelNew: to check it, give --reference PATH"
+        in done.out
+    )
 
 
 def test_named_submission_is_not_imported_without_a_reference(kernels: Path, run: Run) -> None:
@@ -175,7 +178,9 @@ def test_named_submission_is_not_imported_without_a_reference(kernels: Path, run
     (kernels / "spy.py").write_text("class ModelNew:\n    pass\nopen('ran', 'w')\n")
     done = run("kernels/spy.py")
     assert done.status == 2
-    assert f"\n{kernels / 'spy.py'} defines ModelNew: give --reference PATH" in done.out
+    assert (
+        f"\n{kernels / 'spy.py'} defines ModelNew: to check it, give --reference PATH" in done.out
+    )
     assert "CollectError" not in done.out
     assert not (kernels.parent / "ran").exists()
 
@@ -219,7 +224,7 @@ def test_numbers_that_cannot_be(kernels: Path, run: Run, option: str, number: st
     """An impossible number is a usage error before anything runs."""
     done = run(kernels, "--reference", PROBLEM, option, number)
     assert done.status == 4
-    assert f"argument {option}: '{number}' cannot be; give " in done.err
+    assert f"argument {option}: invalid value '{number}': expected " in done.err
 
 
 def test_unusable_reference_is_one_line(kernels: Path, run: Run) -> None:

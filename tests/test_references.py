@@ -20,7 +20,7 @@ EVERY = 6
 QUICK = {"relu", "linear_gelu", "softmax", "sum_over_dim", "layer_norm"}
 REFUSED = {
     "dropout": r"forward draws random numbers \(bernoulli_\)",
-    "named_outputs": "forward gives dict; have it return one tensor, or a tuple or list",
+    "named_outputs": "forward returns dict; have it return one tensor, or a tuple or list",
 }
 
 

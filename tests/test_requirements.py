@@ -23,11 +23,11 @@ SOME = report(
     [
         (Requirements(), []),
         (Requirements(cases=0.5), []),
-        (Requirements(cases=0.51), ["2 of 4 cases passed, and --require asks for 51%"]),
+        (Requirements(cases=0.51), ["2 of 4 cases passed, but --require asks for 51%"]),
         (Requirements(coverage=0.75), []),
         (
             Requirements(coverage=0.8),
-            ["3 of 4 lines of device code ran, and --require-coverage asks for 80%"],
+            ["3 of 4 lines of device code ran, but --require-coverage asks for 80%"],
         ),
     ],
 )
@@ -47,7 +47,7 @@ def test_share_of_own_work() -> None:
     some = report(case("passed", own_work=0.4), verdict="passed")
     assert list(Requirements(own_work=0.4).unmet(some)) == []
     assert list(Requirements(own_work=1.0).unmet(some)) == [
-        "its own kernels did 40.0% of the work, and --require-own-work asks for 100%"
+        "its own kernels did 40.0% of the work, but --require-own-work asks for 100%"
     ]
     (words,) = Requirements(own_work=0.1).unmet(report(case("passed"), verdict="passed"))
     assert "is not known" in words
@@ -74,7 +74,7 @@ def test_exit_status_tells(tmp_path: Path, options: tuple[str, ...], status: int
     arguments: tuple[str | Path, ...] = ("--reference", PROBLEM, "--seed", "1", *options)
     done = harness("check", path, *arguments, folder=tmp_path)
     assert done.status == status, done.out
-    assert ("not enough: " in done.out) == bool(status)
+    assert ("requirement not met: " in done.out) == bool(status)
 
 
 @pytest.mark.parametrize("share", ["0%", "101%", "most", "-3"])
@@ -82,4 +82,4 @@ def test_share_that_cannot_be_is_told(tmp_path: Path, share: str) -> None:
     """A share that is not a percentage is refused before anything runs."""
     done = harness("check", PROBLEM, "--require-coverage", share, folder=tmp_path)
     assert done.status == 2
-    assert "give a percentage, such as 90%" in done.err
+    assert "expected a percentage, such as 90%" in done.err

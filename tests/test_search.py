@@ -93,7 +93,7 @@ def test_search_is_of_a_whole_grid(rare: Path) -> None:
     options = ("--reference", PROBLEM, "--case", SMALLEST, "--search", "1")
     done = harness("check", rare, *options, folder=rare.parent)
     assert done.status == 2
-    assert "--search: begins where all cases are right; leave out --case" in done.err
+    assert "--search: a search starts after all cases have passed; leave out --case" in done.err
 
 
 def test_names_tell_all_sizes() -> None:

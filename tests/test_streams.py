@@ -285,5 +285,5 @@ def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
 @pytest.mark.parametrize("name", NOT_AWAITED)
 def test_work_that_nobody_waits_for_is_named(lines: dict[str, str], name: str) -> None:
     """The message names the kernel or operator whose work nothing waits for."""
-    expected = f"{NOT_AWAITED[name]}: on a stream that the caller's does not wait for"
+    expected = f"{NOT_AWAITED[name]}: runs on a stream that the caller's stream does not wait for"
     assert expected in lines[name]

@@ -152,7 +152,7 @@ def test_what_is_kept_is_told_in_any_order_of_calls(seed: int) -> None:
     for wrong, diagnosis in (
         (by_address, "Right only at the first call"),
         (old_weights, "Wrong only after the weights changed"),
-        (back, "Wrong only when values came back"),
+        (back, "Wrong only when the same or nearly the same values were given again"),
         ([], ""),
     ):
         said = describe_wrong_runs([first, *later], wrong)
@@ -215,7 +215,9 @@ def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) ->
     assert report.verdict == "failed"
     assert report.own_configuration == "passed"
     assert report.count("declined") == 0
-    assert report.message == "refuses what its constructor accepted: too short"
+    assert (
+        report.message == "forward refuses a configuration that the constructor accepted: too short"
+    )
     short = [c for c in report.cases if c.input_shapes[0][2] < 40]
     assert {c.verdict for c in short} == {"failed"}
     assert report.count("failed") == len(short)
@@ -387,7 +389,7 @@ def test_failure_that_explains_most_is_shown_first(tmp_path: Path) -> None:
     assert report.verdict == "failed"
     assert report.own_configuration == "failed"
     assert "no parameter for the reference's conv1d_transpose.weight" in report.message
-    assert report.message.endswith("with weight's sizes in another order")
+    assert report.message.endswith("the sizes of weight are in another order")
     assert report.case(report.smallest_failure).message == report.message
     (other,) = report.other_failures
     assert "differ from the reference" in other.message

@@ -19,8 +19,8 @@ def test_missing_sandbox_is_one_line(without_sandbox: Path, tmp_path: Path) -> N
     The submission is checked nevertheless.
     """
     note = (
-        f"submissions run without a sandbox: {without_sandbox} may not make namespaces here "
-        "(setting up uid map: Permission denied); run: sysctl -w "
+        f"submissions run without a sandbox: {without_sandbox} is not allowed to create "
+        "namespaces here (setting up uid map: Permission denied); run: sysctl -w "
     )
     done = harness("check", HONEST, "--reference", REFERENCE, folder=tmp_path)
     assert done.out.startswith(f"note: {note}")
@@ -47,13 +47,13 @@ def test_untrusted_files_are_refused_without_a_sandbox(
     monkeypatch.setenv("PATH", str(tmp_path))
     done = harness("check", HONEST, "--untrusted", "--reference", REFERENCE, folder=tmp_path)
     assert (done.status, done.out) == (2, "")
-    assert "network (connects to this machine)" in done.err
-    assert "limits (starts any number of processes)" in done.err
+    assert "network (can connect to this machine)" in done.err
+    assert "limits (can start any number of processes)" in done.err
     assert done.err.endswith("bubblewrap is not installed; run: apt-get install bubblewrap\n")
     for command in (("profile", HONEST), ("gate", HONEST, "--base", "HEAD")):
         other = harness(*command, "--untrusted", "--reference", REFERENCE, folder=tmp_path)
         assert (other.status, other.out) == (2, "")
-        assert "network (connects to this machine)" in other.err
+        assert "network (can connect to this machine)" in other.err
     # The submission is copied, since pytest would read the settings of the folder where it lies.
     shutil.copy(HONEST, tmp_path)
     refused = pytest_("--untrusted", "--reference", REFERENCE, HONEST.name, folder=tmp_path)

@@ -122,7 +122,7 @@ def check(options: argparse.Namespace) -> int:
         try:
             checking.run(requests, engine, jobs)
         except KeyboardInterrupt as interrupt:
-            goes_on = () if options.case else ("--resume goes on from here",)
+            goes_on = () if options.case else ("run it again with --resume to continue from here",)
             raise type(interrupt)(*goes_on) from None
     if checking.has_trouble:
         return USAGE
@@ -195,7 +195,7 @@ class Checking:
         found = [(request, self._finished.find(request, seed)) for request in requests]
         count = sum(report is not None for _, report in found)
         print(
-            f"--resume: {count} of {len(requests)} reports are an earlier run's",
+            f"--resume: {count} of {len(requests)} reports were taken over from an earlier run",
             file=self._out,
             flush=True,
         )
@@ -255,4 +255,4 @@ class Checking:
         show(report, self._out, no_color=self._no_color)
         for unmet in self._required.unmet(report):
             self.all_passed = False
-            say(f"{report.submission} on {report.problem}: not enough: {unmet}", self._out)
+            say(f"{report.submission} on {report.problem}: requirement not met: {unmet}", self._out)

@@ -9,7 +9,9 @@ from harness.cli.options import NOT_PASSED, PASSED, Commands
 
 def add_to(commands: Commands) -> None:
     """Add the command `doctor` to the command line."""
-    parser = commands.add_parser("doctor", help="say what this machine has and lacks")
+    parser = commands.add_parser(
+        "doctor", help="show what this machine has and lacks, and how to install what is missing"
+    )
     parser.set_defaults(run=_run, parser=parser)
 
 

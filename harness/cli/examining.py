@@ -32,7 +32,7 @@ from harness.preflight import prepare, temporary_folder, try_folder
 from harness.sandbox import layers
 from harness.system.errors import MachineError
 
-_NOTHING_RUNS = "nothing can be evaluated"
+_NOTHING_RUNS = "no submission can be evaluated"
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ def _requirements() -> Iterator[Requirement]:
     yield _folder("temporary folder", temporary_folder(), "TMPDIR")
     yield from _device()
     yield _program(
-        "git", ("git",), "harness gate compares with recorded reports alone", "apt-get install git"
+        "git", ("git",), "harness gate compares with recorded reports only", "apt-get install git"
     )
     yield _program(
         "browser",
         preinstall.BROWSERS,
-        "tests of the pages are skipped; the pages need none to be written",
+        "tests of the report pages are skipped; writing the pages needs no browser",
         "apt-get install chromium",
     )
     yield _sandbox()
@@ -101,11 +101,11 @@ def _sandbox() -> Requirement:
     holding = ", ".join(state.layer for state in states if not state.hole) or "nothing"
     missing = ", ".join(f"{state.layer} ({state.hole})" for state in states if state.hole)
     if not missing:
-        return Requirement("sandbox", f"holds: {holding}")
+        return Requirement("sandbox", f"layers that hold: {holding}")
     reason, _, remedy = layers.why_open().partition("; run: ")
-    parts = (f"holds: {holding}", f"does not hold: {missing}", reason)
+    parts = (f"layers that hold: {holding}", f"layers that do not hold: {missing}", reason)
     state = "; ".join(filter(None, parts))
-    cost = "submissions run with less of a sandbox, or without; --untrusted is refused"
+    cost = "submissions run with a weaker sandbox or none; --untrusted is refused"
     return Requirement("sandbox", state, remedy, is_optional=True, cost=cost)
 
 
@@ -177,7 +177,7 @@ def _program(name: str, programs: tuple[str, ...], cost: str, remedy: str) -> Re
     found = next(filter(None, map(shutil.which, programs)), None)
     if found:
         return Requirement(name, found)
-    return Requirement(name, f"no {programs[0]} here", remedy, is_optional=True, cost=cost)
+    return Requirement(name, f"{programs[0]} is not installed", remedy, is_optional=True, cost=cost)
 
 
 def _device() -> Iterator[Requirement]:
@@ -189,7 +189,7 @@ def _device() -> Iterator[Requirement]:
     if device == "cuda":
         yield Requirement("device", f"cuda: {torch.cuda.get_device_name()}")
         return
-    yield Requirement("device", "simulator: torch sees no GPU", cost="no speeds are measured")
+    yield Requirement("device", "simulator: torch sees no GPU", cost="speeds are not measured")
     try:
         find_toolchain()
         prepare(Cache(default_root()))
@@ -198,4 +198,4 @@ def _device() -> Iterator[Requirement]:
     except MachineError as error:
         yield _lack("simulator", error)
     else:
-        yield Requirement("simulator", "compiles with this torch, and loads")
+        yield Requirement("simulator", "its native code compiles with this torch and loads")

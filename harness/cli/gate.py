@@ -5,18 +5,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from harness.cli import option_types
 from harness.cli.options import (
     Commands,
-    add_evaluation_options,
-    add_problem_options,
+    add_grid_and_seed,
+    add_place_and_limits,
+    add_problem,
+    add_reference,
     check_references,
 )
 from harness.defaults import RESULTS
 
 _DESCRIPTION = """
-Compare submissions with an older version of them. Only what changed is evaluated. What was right
-must be right, and the precision class may not fall; speed is judged by the simulator's counters, or
-by speed results that were measured alike. Exit status: 0 nothing is worse, 1 something is, 2 usage.
+Compare submissions with an older version of them. Only changed submissions are evaluated. A case
+that passed must pass again, and the precision class must not fall. Speed is compared by the
+simulator's counters, or by speed results that were measured in the same way. Exit status: 0 nothing
+is worse, 1 something is worse, 2 the command could not run.
 """
 
 
@@ -27,33 +31,46 @@ def add_to(commands: Commands) -> None:
     )
     parser.set_defaults(run=_run, parser=parser)
     parser.add_argument(
-        "paths", nargs="*", type=Path, metavar="PATH", default=[Path("submissions")]
+        "paths",
+        nargs="*",
+        type=Path,
+        metavar="PATH",
+        default=[Path("submissions")],
+        help="submissions: files, or folders of them (default: submissions)",
     )
     parser.add_argument(
         "--base",
         required=True,
         metavar="REV|FILE",
-        help="a git revision to run again, or a file of reports (check --json) or speed results",
+        help="what to compare with: a git revision, which is run again, or a file of reports "
+        "(check --json) or of speed results",
     )
-    parser.add_argument(
-        "--allow-new", action="store_true", help="let pass what the base does not have"
-    )
-    parser.add_argument("--all", action="store_true", help="evaluate what did not change as well")
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=RESULTS,
-        metavar="FOLDER",
-        help="where this version's speed results are, for a FILE of those (default: %(default)s)",
-    )
+    add_reference(parser.add_argument)
+    add_grid_and_seed(parser.add_argument)
     parser.add_argument(
         "--html",
         type=Path,
         metavar="FILE|FOLDER",
-        help="write a page there that shows both sides of what changed",
+        help="write a page with both versions of each changed submission",
     )
-    add_problem_options(parser)
-    add_evaluation_options(parser)
+    option_types.add_untrusted(parser.add_argument)
+    compared = parser.add_argument_group("what is compared")
+    add_problem(compared.add_argument)
+    compared.add_argument(
+        "--all", action="store_true", help="evaluate unchanged submissions as well"
+    )
+    compared.add_argument(
+        "--allow-new", action="store_true", help="accept submissions that the base does not have"
+    )
+    compared.add_argument(
+        "--results",
+        type=Path,
+        default=RESULTS,
+        metavar="FOLDER",
+        help="folder of this version's speed results, where --base is a file of speed results "
+        "(default: %(default)s)",
+    )
+    add_place_and_limits(parser)
 
 
 def _run(options: argparse.Namespace) -> int:

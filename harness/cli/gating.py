@@ -123,7 +123,8 @@ def _loosened(asked: settings.Thresholds, used: settings.Thresholds) -> Iterator
     names = ("", *used.problems)
     if any(asked.of(name) > used.of(name) for name in names):
         yield (
-            f"{settings.FILE} lets more pass than the base's does: that counts once it is the base"
+            f"{settings.FILE} has looser thresholds than the base; the base's thresholds "
+            "decide until this version is the base"
         )
 
 
@@ -134,8 +135,8 @@ def _strangers(thresholds: settings.Thresholds, options: argparse.Namespace) -> 
     known = {problem.name for problem in load_references(reference_paths(options))}
     for name in sorted(thresholds.problems.keys() - known):
         yield (
-            f"pyproject.toml has a threshold for {name}, which is none of the references; there "
-            f"are {', '.join(sorted(known))}"
+            f"pyproject.toml: there is a threshold for {name}, which is not a reference; "
+            f"the references are {', '.join(sorted(known))}"
         )
 
 

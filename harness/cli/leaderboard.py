@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Commands, add_problem_options, check_references
+from harness.cli.options import Commands, add_problem, add_reference, check_references
 from harness.defaults import RESULTS
 from harness.leaderboard.formats import FORMATS, HTML
 from harness.system.files import require
@@ -13,38 +13,47 @@ from harness.system.files import require
 
 def add_to(commands: Commands) -> None:
     """Add the command `leaderboard` to the command line."""
-    parser = commands.add_parser("leaderboard", help="rank what was checked and measured")
+    parser = commands.add_parser(
+        "leaderboard", help="rank the submissions that were checked and measured"
+    )
     parser.set_defaults(run=_run, parser=parser)
     parser.add_argument(
-        "paths", nargs="*", type=Path, metavar="PATH", default=[Path("submissions")]
+        "paths",
+        nargs="*",
+        type=Path,
+        metavar="PATH",
+        default=[Path("submissions")],
+        help="submissions: files, or folders of them (default: submissions)",
     )
-    add_problem_options(parser)
+    add_reference(parser.add_argument)
+    add_problem(parser.add_argument)
     parser.add_argument(
         "--format",
         choices=(HTML, *FORMATS),
         default="simple",
         metavar="FORMAT",
-        help="html (a page with charts), or one of tabulate's: github, plain, simple, ...",
+        help="html, a page with charts, or a table format of tabulate, such as github or plain "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--reports",
         default="",
         metavar="ADDRESS",
-        help="where a page of `harness report --html` lies, seen from the leaderboard's: with "
-        "--format html, names lead there",
+        help="with --format html: address of a page of `harness report --html`, to which each "
+        "name links",
     )
     parser.add_argument(
         "--results",
         type=Path,
         default=RESULTS,
         metavar="FOLDER",
-        help="where measured speeds are (default: %(default)s)",
+        help="folder of the measured speeds (default: %(default)s)",
     )
     parser.add_argument(
         "--update",
         type=Path,
         metavar="FILE",
-        help="also write a Markdown file that is the same on every machine, and say whether it "
+        help="also write a Markdown file that is the same on every machine, and print whether it "
         "changed",
     )
 

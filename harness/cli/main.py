@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         OSError: The command cannot write its standard output or another file that it needs.
     """
-    options, unknown = _parser().parse_known_args(arguments)
+    options, unknown = command_line().parse_known_args(arguments)
     if unknown:
         # Print the usage of this command. argparse itself would print the usage of all commands.
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -33,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="harness",
         description="Check, rank and gate CUDA kernel submissions, with or without a GPU.",

@@ -56,7 +56,8 @@ def narrowed(
     if unknown and known:
         near = difflib.get_close_matches(unknown[0], sorted(known), _NEAR, cutoff=0)
         raise UsageError(
-            f"--case {unknown[0]}: no such case in grid {grid}; the nearest are {', '.join(near)}"
+            f"--case {unknown[0]}: no such case in grid {grid}; the closest names are "
+            f"{', '.join(near)}"
         )
     return [pair for pair in kept if pair.cases]
 

@@ -41,7 +41,7 @@ def seconds(text: str) -> float:
     Raises:
         ArgumentTypeError: The text is not a number above 0, or is too large.
     """
-    what = f"seconds, more than 0 and at most {_MOST_SECONDS:.0f}"
+    what = f"a number of seconds greater than 0 and at most {_MOST_SECONDS:.0f}"
     return _positive(text, _MOST_SECONDS, what)
 
 
@@ -51,7 +51,7 @@ def billions(text: str) -> int:
     Raises:
         ArgumentTypeError: The text is not a number above 0, or is too large.
     """
-    return int(_positive(text, _MOST_BILLIONS, "a number more than 0, such as 3 or 0.5") * 1e9)
+    return int(_positive(text, _MOST_BILLIONS, "a number greater than 0, such as 3 or 0.5") * 1e9)
 
 
 def share(text: str) -> float:
@@ -83,34 +83,38 @@ def add_limits(add: Callable[..., object]) -> None:
         add: `add_argument` of argparse's parser, or `addoption` of pytest's group.
     """
     for name, default, what in (
-        ("--step-seconds", defaults.STEP_SECONDS, "importing, constructing and each call"),
-        ("--check-seconds", defaults.CHECK_SECONDS, "all of these of a submission together"),
-        ("--build-seconds", defaults.BUILD_SECONDS, "all builds of a submission together"),
+        ("--step-seconds", defaults.STEP_SECONDS, "one step: the import, construction or one call"),
+        ("--check-seconds", defaults.CHECK_SECONDS, "all steps of one submission together"),
+        ("--build-seconds", defaults.BUILD_SECONDS, "all builds of one submission together"),
     ):
         add(
             name,
             type=seconds,
             default=default,
             metavar="S",
-            help=f"deadline for {what} (default: %(default)s)",
+            help=f"deadline in seconds for {what} (default: %(default)g)",
         )
     add(
         "--call-budget",
         type=billions,
         default=defaults.CALL_BUDGET,
         metavar="G",
-        help="on the simulator, leave out cases of which one call takes more than so many 10^9 "
+        help="on the simulator, skip cases of which one call takes more than G * 10^9 "
         f"thread-instructions (default: {defaults.CALL_BUDGET / 1e9:g})",
     )
 
 
-def add_sandbox(add: Callable[..., object]) -> None:
+def add_untrusted(add: Callable[..., object]) -> None:
     """Add the options of the sandbox: --untrusted and --readable; `add` as in `add_limits`."""
     add(
         "--untrusted",
         action="store_true",
-        help="the files are of strangers: run nothing unless every layer of the sandbox holds",
+        help="for untrusted files: run nothing unless every layer of the sandbox holds",
     )
+
+
+def add_readable(add: Callable[..., object]) -> None:
+    """--readable; `add` as in `add_limits`."""
     add(
         "--readable",
         action="append",
@@ -128,8 +132,8 @@ def add_search(add: Callable[..., object], prefix: str = "--") -> None:
         type=seconds,
         default=0.0,
         metavar="S",
-        help="where all cases are right, go on for so many seconds with sizes of any kind, and "
-        "find the smallest that fail (default: 0, do not)",
+        help="after all cases have passed, search for so many seconds for sizes that fail, and "
+        "report the smallest (default: 0, no search)",
     )
 
 
@@ -144,15 +148,15 @@ def add_engine(add: Callable[..., object], prefix: str = "--") -> None:
         f"{prefix}engine",
         default="",
         metavar="NAME",
-        help="where evaluations run: in_process, processes or dask, each a file of "
-        "harness/engines/ (default: this process or a few others, as many as are needed)",
+        help="what runs the evaluations: in_process, processes or dask (default: this process, "
+        "or several processes for several submissions)",
     )
     add(
         f"{prefix}scheduler",
         default="",
         metavar="ADDRESS",
-        help=f"with {prefix}engine dask: a cluster that is there, such as tcp://10.0.0.1:8786 "
-        "(default: one in this process, of this machine)",
+        help=f"with {prefix}engine dask: address of a running Dask scheduler, such as "
+        "tcp://10.0.0.1:8786 (default: a cluster in this process, on this machine)",
     )
 
 
@@ -162,7 +166,7 @@ def _positive(text: str, most: float, what: str) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number <= most:
-        raise ArgumentTypeError(f"{text!r} cannot be; give {what}")
+        raise ArgumentTypeError(f"invalid value {text!r}: expected {what}")
     return number
 
 
@@ -172,5 +176,5 @@ def _whole(text: str, least: int) -> int:
     except ValueError:
         number = least - 1
     if number < least:
-        raise ArgumentTypeError(f"{text!r} cannot be; give a whole number, {least} or more")
+        raise ArgumentTypeError(f"invalid value {text!r}: expected a whole number, {least} or more")
     return number

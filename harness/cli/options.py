@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,10 +27,13 @@ PASSED, NOT_PASSED, USAGE = 0, 1, 2
 _REFERENCES = Path("reference")
 
 
-def add_problem_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that select references: --problem and --reference."""
-    parser.add_argument("--problem", metavar="NAME", help="only this one of the references")
-    parser.add_argument(
+Add: TypeAlias = Callable[..., object]
+"""`add_argument` of a parser, or of one of its groups."""
+
+
+def add_reference(add: Add) -> None:
+    """Add --reference."""
+    add(
         "--reference",
         action="append",
         type=Path,
@@ -38,31 +42,48 @@ def add_problem_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_evaluation_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of an evaluation, from --device to --readable."""
-    parser.add_argument(
-        "--device",
-        choices=defaults.DEVICES,
-        default="auto",
-        help="default: the GPU if there is one, else the simulator",
-    )
-    parser.add_argument(
+def add_problem(add: Add) -> None:
+    """Add --problem."""
+    add("--problem", metavar="NAME", help="use only the reference with this name")
+
+
+def add_grid_and_seed(add: Add) -> None:
+    """Add --grid and --seed, which select the cases and their values."""
+    add(
         "--grid",
         choices=("own", "quick", "full"),
         default="quick",
-        help="the problem's own configuration alone, all pairs of values, or triples",
+        help="configurations to check: the problem's own only, all pairs of parameter values, or "
+        "all triples (default: quick)",
     )
-    parser.add_argument("--seed", type=int, help="replay a report's values (default: new ones)")
-    parser.add_argument(
+    add(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="draw the inputs and weights of the report with this seed (default: a new seed)",
+    )
+
+
+def add_place_and_limits(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the place and of the limits, from --device to --readable."""
+    limits = parser.add_argument_group("limits")
+    option_types.add_limits(limits.add_argument)
+    place = parser.add_argument_group("where it runs")
+    place.add_argument(
+        "--device",
+        choices=defaults.DEVICES,
+        default="auto",
+        help="where submissions run (default: the GPU if there is one, else the simulator)",
+    )
+    place.add_argument(
         "--jobs",
         type=option_types.count,
         metavar="N",
-        help="submissions at a time (default: one for each processor, on a GPU as many as its "
-        "memory has room for)",
+        help="submissions that run at the same time (default: one for each processor; on a GPU, "
+        "as many as its memory can hold)",
     )
-    option_types.add_engine(parser.add_argument)
-    option_types.add_limits(parser.add_argument)
-    option_types.add_sandbox(parser.add_argument)
+    option_types.add_engine(place.add_argument)
+    option_types.add_readable(place.add_argument)
 
 
 def engine_choice(options: argparse.Namespace) -> EngineChoice:
@@ -76,15 +97,18 @@ def engine_choice(options: argparse.Namespace) -> EngineChoice:
 
     if options.scheduler and options.jobs:
         raise UsageError(
-            "--jobs: a cluster's workers say how much each does at a time; leave out --jobs"
+            "--jobs: the cluster's workers decide how many submissions run at a time; "
+            "leave out --jobs"
         )
     return EngineChoice(options.engine, options.scheduler)
 
 
-def add_colour(parser: argparse.ArgumentParser) -> None:
+def add_colour(add: Add) -> None:
     """Add --no-color."""
-    parser.add_argument(
-        "--no-color", action="store_true", help="no colours on a terminal; so does NO_COLOR"
+    add(
+        "--no-color",
+        action="store_true",
+        help="print without colours, as with the environment variable NO_COLOR",
     )
 
 
@@ -102,7 +126,8 @@ def check_references(options: argparse.Namespace) -> None:
     """
     if options.reference is None and not _REFERENCES.exists():
         raise UsageError(
-            f"there is no folder {_REFERENCES}/ here; say what to compare with: --reference PATH"
+            f"no folder {_REFERENCES}/ in the current folder; name the reference with "
+            "--reference PATH"
         )
     require(options.reference or (), "--reference ")
 

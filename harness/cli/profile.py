@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness.cli import option_types
-from harness.cli.options import Commands, add_problem_options, check_references
+from harness.cli.options import Commands, add_problem, add_reference, check_references
 from harness.system.errors import UsageError
 
 
@@ -16,13 +16,17 @@ def add_to(commands: Commands) -> None:
         "profile", help="count what a submission's kernels do, on the simulator"
     )
     parser.set_defaults(run=_run, parser=parser)
-    parser.add_argument("submission", type=Path, metavar="SUBMISSION", help="a file")
-    add_problem_options(parser)
-    option_types.add_sandbox(parser.add_argument)
+    parser.add_argument(
+        "submission", type=Path, metavar="SUBMISSION", help="file of one submission"
+    )
+    add_reference(parser.add_argument)
+    add_problem(parser.add_argument)
+    option_types.add_untrusted(parser.add_argument)
+    option_types.add_readable(parser.add_argument)
     parser.add_argument(
         "--json",
         metavar="FILE",
-        help="write all counts there, a line for each problem; - is stdout",
+        help="write all counts, one line of JSON for each problem; - is standard output",
     )
 
 

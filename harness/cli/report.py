@@ -20,22 +20,22 @@ def add_to(commands: Commands) -> None:
         type=Path,
         metavar="FILE",
         help="files of `harness check --json` or of speed results, or folders of them (default: "
-        "what was checked here last, .harness/reports); earlier reports of a submission are its "
-        "history",
+        ".harness/reports, the last checks in this folder); the earlier reports of a submission "
+        "are its history",
     )
     parser.add_argument(
         "--html",
         type=Path,
         metavar="FILE|FOLDER",
-        help="write a page there, which needs nothing else, instead of text",
+        help="write a self-contained page instead of text",
     )
-    add_colour(parser)
+    add_colour(parser.add_argument)
     parser.add_argument(
         "--results",
         type=Path,
         default=RESULTS,
         metavar="FOLDER",
-        help="where measured speeds are (default: %(default)s)",
+        help="folder of the measured speeds (default: %(default)s)",
     )
 
 

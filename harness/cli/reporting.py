@@ -30,7 +30,10 @@ def report(options: argparse.Namespace) -> int:
         reports = store.every(store.FOLDER)
     if not reports:
         named = ", ".join(map(str, options.paths or [store.FOLDER]))
-        raise UsageError(f"{named}: no reports there; harness check keeps and writes some")
+        raise UsageError(
+            f"{named}: no reports there; run harness check first, or name a file that check "
+            "--json wrote"
+        )
     measured = [record for record in found if isinstance(record, SpeedResult)]
     problems = {each.problem for each in reports}
     pairs = pairs_of(reports, [*of_problems(options.results, problems), *measured])

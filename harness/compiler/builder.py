@@ -256,7 +256,7 @@ def _with_linkers_words(error: CompileError, extension: Extension) -> CompileErr
     if said is None:
         return error
     about = [flag for flag in extension.link_flags if flag.removeprefix("-Wl,") in said]
-    where = f" (extra_ldflags has {about[0]!r})" if about else ""
+    where = f" (from extra_ldflags: {about[0]!r})" if about else ""
     return CompileError(f"link error: {said}{where}\n{error.output}")
 
 

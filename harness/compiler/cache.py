@@ -173,7 +173,8 @@ class Cache:
         entry = self._read(key, reused=False)
         if entry is None:
             raise OSError(
-                f"{self.root / key}: the build vanished as it was stored; is the disk full?"
+                f"{self.root / key}: the build disappeared while it was stored; check "
+                "whether the disk is full"
             )
         return entry
 

@@ -102,7 +102,9 @@ class Compiler:
             )
             try:
                 if not process.wait(seconds):
-                    raise CompileTimeout(f"no end within {seconds:.0f} s; killed")
+                    raise CompileTimeout(
+                        f"the compiler did not finish within {seconds:.0f} s and was killed"
+                    )
                 ended = process.how_it_ended
             finally:
                 process.end()

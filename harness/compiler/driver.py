@@ -49,7 +49,7 @@ def _do(job: Job, folder: Path) -> Result:
     run_ninja(folder, job.then)
     if not (folder / job.product).is_file():
         # Some options make a compiler or linker write nothing, or write to another path.
-        raise CompileError(f"error: the commands succeed, and make no {job.product}")
+        raise CompileError(f"error: the build commands succeeded but created no {job.product}")
     read = dependencies(folder, job.depfiles)
     # Files in this folder came with the job, so the key covers them.
     outside = {str(path.resolve()) for path in read if not path.resolve().is_relative_to(folder)}

@@ -77,7 +77,9 @@ class ExtensionLoader:
 
     def _compile_and_import(self, asked: dict[str, Any]) -> types.ModuleType | None:
         if asked.get("is_standalone"):
-            raise NotImplementedError("is_standalone=True makes a program, not an extension")
+            raise NotImplementedError(
+                "is_standalone=True builds a program; a submission needs an extension"
+            )
         extension = self._describe(asked)
         library = Path(self._fresh_folder(extension.name, verbose=False)) / "module.so"
         library.write_bytes(self._build(extension))
@@ -152,7 +154,7 @@ def as_torch_passes(given: Sequence[str]) -> tuple[str, ...]:
         ["/bin/sh", "-c", rf"printf '%s\0' {text}"], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise ValueError(f"the shell does not take the flags {list(given)}: {done.stderr.strip()}")
+        raise ValueError(f"the shell rejects the flags {list(given)}: {done.stderr.strip()}")
     # Without arguments, printf prints one empty word.
     return () if done.stdout == "\0" else tuple(done.stdout.split("\0")[:-1])
 
@@ -167,11 +169,13 @@ def _through_ninja(text: str) -> str:
         ValueError: ninja would reject the text.
     """
     if "\n" in text:
-        raise ValueError(f"a flag has a line break, after which ninja takes nothing: {text!r}")
+        raise ValueError(f"a flag contains a line break, which ninja does not allow: {text!r}")
 
     def value(found: re.Match[str]) -> str:
         if found[0] == "$":
-            raise ValueError(f"ninja takes no lone $ among flags: {text!r}")
+            raise ValueError(
+                f"a flag contains a lone $, which ninja does not allow; write $$: {text!r}"
+            )
         return found["literal"] or ""
 
     return re.sub(r"\$(?:(?P<literal>[$ :])|\{[\w.-]+\}|[\w-]+)?", value, text, flags=re.ASCII)

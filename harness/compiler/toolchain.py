@@ -237,7 +237,7 @@ def find_cuda_compiler(gpu: CudaOfGpu | None = None) -> CudaCompiler:
         return replace(best, why=_why(gpu, best, found))
     passed_over += [f"{each.home} (CUDA {each.version})" for each in found]
     raise ToolchainError(
-        f"no nvcc found whose machine code the driver loads, which supports CUDA "
+        "no nvcc found whose machine code the driver can load; the driver supports CUDA "
         f"{_text(gpu.driver)}{_seen(passed_over)}; {_remedy(gpu)}"
     )
 
@@ -246,7 +246,10 @@ def _why(gpu: CudaOfGpu, best: CudaCompiler, found: Sequence[CudaCompiler]) -> s
     others = [f"{each.version} of {each.home}" for each in found if each != best]
     reason = f"the driver supports CUDA {_text(gpu.driver)}, torch has {_text(gpu.torch)}"
     if best.release[0] != gpu.torch[0]:
-        reason += ", whose major version is another: install a toolkit of that"
+        reason += (
+            ", and nvcc's major version differs from torch's: install a toolkit of torch's "
+            "major version"
+        )
     return f"{reason}; instead of {', '.join(others)}" if others else reason
 
 
@@ -257,7 +260,7 @@ def _remedy(gpu: CudaOfGpu) -> str:
 
 
 def _seen(passed_over: Sequence[str]) -> str:
-    return f" (passed over: {', '.join(passed_over)})" if passed_over else ""
+    return f" (found but not usable: {', '.join(passed_over)})" if passed_over else ""
 
 
 def _text(release: tuple[int, int]) -> str:

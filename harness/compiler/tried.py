@@ -18,7 +18,7 @@ CONTRIBUTING.md explains how to widen the range.
 """
 
 _LAST = f"{NEWEST_TORCH[0]}.{NEWEST_TORCH[1]}"
-LAST_TRIED = f"this version of the harness was tried with torch {_LAST} last"
+LAST_TRIED = f"the newest torch tested with this version of the harness is {_LAST}"
 INSTALL_LAST_TRIED = f"pip install 'torch=={_LAST}.*'"
 
 
@@ -34,8 +34,8 @@ def torch_note(version: str | None = None) -> str:
     """
     release = re.match(r"(\d+)\.(\d+)", torch_version() if version is None else version)
     if release is None:
-        return f"torch {version or torch_version()} was not tried with this version of the harness"
+        return f"torch {version or torch_version()} was not tested with this version of the harness"
     major, minor = int(release[1]), int(release[2])
     if OLDEST_TORCH <= (major, minor) <= NEWEST_TORCH:
         return ""
-    return f"torch {major}.{minor} was not tried with this version of the harness"
+    return f"torch {major}.{minor} was not tested with this version of the harness"

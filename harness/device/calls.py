@@ -171,7 +171,7 @@ class Calls:
         try:
             call = Call(number)
         except ValueError:
-            raise Malformed(f"a call with the number {number}") from None
+            raise Malformed(f"an unknown call number {number}") from None
         self._stream = stream
         try:
             return self._answers[call](data)
@@ -234,7 +234,7 @@ class Calls:
     def _read(self, data: bytes) -> bytes:
         asked = _entry(RangeEntry, data)
         if asked.size > _MOST_READ_BYTES:
-            raise Malformed(f"a copy of {asked.size} bytes")
+            raise Malformed(f"a copy of {asked.size} bytes, more than allowed")
         with self.streams.at_once(self._stream, "a copy to the host"):
             found = self._memory.read(asked.start, asked.size)
         if self._memory.was_written(asked.start, asked.size):

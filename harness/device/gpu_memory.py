@@ -83,7 +83,7 @@ class GpuMemory:
     def be_sparse(self, is_sparse: bool) -> None:
         """Raise `UnsupportedCall` if sparse memory is asked for, which a GPU does not have."""
         if is_sparse:
-            raise UnsupportedCall("memory that is not there")
+            raise UnsupportedCall("tensors that are only partly in memory")
 
     def leaks(self) -> list[Allocation]:
         """Return the allocations that host code made with cudaMalloc and has not freed."""

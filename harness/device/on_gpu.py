@@ -141,7 +141,7 @@ class GpuDevice:
     def work_near(self, near: Near | None) -> None:
         """Raise `UnsupportedCall` if only some blocks are to run, which a GPU cannot do."""
         if near:
-            raise UnsupportedCall("way to run a few blocks of a kernel")
+            raise UnsupportedCall("running a few blocks of a kernel only")
 
     def start_counting(self) -> None:
         """Do nothing, since nothing counts on a GPU."""
@@ -187,7 +187,7 @@ class GpuDevice:
         """
         cubin = self._assembler.cubin(device_code_of(image))
         if not cubin:
-            raise DriverError("ptxas", CudaError.INVALID_PTX, "it does not compile the PTX")
+            raise DriverError("ptxas", CudaError.INVALID_PTX, "the PTX does not compile")
         handle = ctypes.c_void_p()
         self._driver.call("cuModuleLoadData", ctypes.byref(handle), ctypes.c_char_p(cubin))
         number = len(self._modules) + 1

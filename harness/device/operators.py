@@ -103,11 +103,11 @@ def _operator(name: object, overload: object, device: torch.device) -> Any:
     """Return the overload of that name if it may run on the device; raises as `run` does."""
     found = _NAME.fullmatch(name) if isinstance(name, str) else None
     if not found or not isinstance(overload, str) or not _OVERLOAD.fullmatch(overload):
-        raise Malformed("an operator that cannot be")
+        raise Malformed("an invalid operator name")
     try:
         op = getattr(getattr(torch.ops.aten, found[1]), overload or "default")
     except AttributeError:
-        raise Malformed(f"an operator {found[0]}.{overload}, which torch has not got") from None
+        raise Malformed(f"an operator {found[0]}.{overload}, which torch does not have") from None
     # The harness's own operators check their arguments.
     is_ours = device.type == "cpu" and found[1] in gpu_only.OPERATORS
     if is_ours or (
@@ -327,7 +327,7 @@ class _Call:
             RuntimeError: The result cannot be cast to the tensor's dtype.
         """
         if number < 0:
-            raise Malformed("an output that is no tensor")
+            raise Malformed("an output that is not a tensor")
         dtype = self._tensors[number].dtype
         if not torch.can_cast(value.dtype, dtype):
             raise RuntimeError(
@@ -387,12 +387,12 @@ def _checked(kind: str, value: object) -> object:
         return value
     if "ScalarType" in kind:
         if value not in DTYPES:
-            raise Malformed(f"a type of elements with the number {value}")
+            raise Malformed(f"an unknown element type {value}")
         return DTYPES[value]
     if ("Layout" in kind and value != _STRIDED) or (
         "MemoryFormat" in kind and value not in _MEMORY_FORMATS
     ):
-        raise Malformed(f"a layout with the number {value}")
+        raise Malformed(f"an unknown layout {value}")
     return value
 
 
@@ -406,7 +406,9 @@ def _check_dimensions(arguments: Sequence[object]) -> None:
     if isinstance(tensor, Tensor) and isinstance(dimensions, list):
         known = range(tensor.dim())
         if len(set(dimensions)) < len(dimensions) or not all(each in known for each in dimensions):
-            raise IndexError(f"dimensions {dimensions} of a tensor that has {tensor.dim()}")
+            raise IndexError(
+                f"dimensions {dimensions} of a tensor that has {tensor.dim()} dimensions"
+            )
 
 
 def _kind(dtype: torch.dtype) -> int:

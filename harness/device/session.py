@@ -40,8 +40,8 @@ from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.ptx.fatbinary import DeviceCode
 
 _NOT_AWAITED = (
-    "{}: on a stream that the caller's does not wait for, so that it may come after who reads its "
-    "results"
+    "{}: runs on a stream that the caller's stream does not wait for, so its results may "
+    "be read too early"
 )
 
 MakeExecutor = Callable[[Record, Assembler], Executor]
@@ -387,7 +387,7 @@ class DeviceSession:
             try:
                 value, writers = self._output_at(place, vast)
                 if value.dtype not in MESSAGE_DTYPES.values():
-                    raise NoTensor(f"no message carries a tensor of {value.dtype}")
+                    raise NoTensor(f"a tensor of {value.dtype} cannot be sent")
                 tensors += [value, writers]
             except NoTensor as error:
                 return {"wrong": str(error)}, ()

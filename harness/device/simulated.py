@@ -211,7 +211,9 @@ class SimulatedDevice:
         """
         if self.has_left_out_blocks:
             # The kernel may read values that blocks which did not run should have written.
-            raise UnsupportedCall("way to run a kernel after a few blocks of another")
+            raise UnsupportedCall(
+                "running a kernel after another one of which only a few blocks ran"
+            )
         kernel = self._kernel(module, name)
         values, at = [], 0
         for parameter in kernel.parameters:

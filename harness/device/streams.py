@@ -138,7 +138,7 @@ class Streams:
         """
         stream = self._streams.pop(number, None)
         if stream is None:
-            raise Malformed(f"no stream has the number {number}")
+            raise Malformed(f"unknown stream number {number}")
         if stream.is_blocking:
             self._default.last |= stream.last
         if self._made:
@@ -238,7 +238,7 @@ class Streams:
         if number in (DEFAULT_STREAM, HOST):
             return self._default
         if number not in self._streams:
-            raise Malformed(f"no stream has the number {number}")
+            raise Malformed(f"unknown stream number {number}")
         return self._streams[number]
 
     def _last_of(self, stream: _Stream) -> set[int]:

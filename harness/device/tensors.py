@@ -25,7 +25,7 @@ def tensor_at(memory: DeviceMemory, place: Place) -> Tensor:
         NoTensor: The place is not within one live allocation.
     """
     if not place.is_possible:
-        raise NoTensor("no such tensor can be")
+        raise NoTensor("its description is not that of a tensor")
     dtype = DTYPES[place.dtype]
     if place.is_empty:
         return torch.empty_strided(

@@ -107,7 +107,7 @@ class Reader:
                 return self._host_tensor()
             case Value.DEVICE:
                 return Device()
-        raise Malformed(f"a value of kind {kind}")
+        raise Malformed(f"a value of unknown kind {kind}")
 
     @property
     def is_at_end(self) -> bool:
@@ -139,7 +139,7 @@ class Reader:
         try:
             return self._take(self._length()).decode()
         except UnicodeDecodeError:
-            raise Malformed("a text that is none") from None
+            raise Malformed("a text that is not UTF-8") from None
 
     def _described(self) -> tuple[Place, int]:
         entry = TensorEntry.from_buffer_copy(self._take(ctypes.sizeof(TensorEntry)))
@@ -149,7 +149,7 @@ class Reader:
         shape, strides = numbers[: entry.dimensions], numbers[entry.dimensions :]
         place = Place(entry.address, tuple(shape), tuple(strides), entry.dtype)
         if not place.is_possible:
-            raise Malformed("a tensor that cannot be")
+            raise Malformed("a tensor with an impossible shape or address")
         return place, entry.flags
 
     def _tensor(self) -> OnDevice:

@@ -19,7 +19,8 @@ from harness.system.processors import usable_cores
 def _require_dask() -> None:
     if find_spec("distributed") is None:
         raise UsageError(
-            "the engine dask needs a package; run: pip install 'cuda-submission-harness[dask]'"
+            "the engine dask needs the package distributed; run: pip install "
+            "'cuda-submission-harness[dask]'"
         )
 
 

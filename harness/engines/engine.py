@@ -126,7 +126,8 @@ class EngineChoice:
         if self.scheduler and (kind is None or not kind.is_cluster):
             clusters = " or ".join(sorted(n for n, each in known().items() if each.is_cluster))
             raise UsageError(
-                f"a scheduler ({self.scheduler}) is for a cluster; ask for the engine {clusters}"
+                f"scheduler {self.scheduler}: only a cluster has a scheduler; choose the "
+                f"engine {clusters}"
             )
         return (kind.hardware if kind else this_machine)(device, self.scheduler)
 
@@ -165,7 +166,7 @@ class EngineChoice:
     def _kind(self) -> EngineKind | None:
         if self.name and self.name not in known():
             names = ", ".join(sorted(known()))
-            raise UsageError(f"{self.name}: no such engine; there are {names}")
+            raise UsageError(f"{self.name}: no such engine; the engines are {names}")
         return known()[self.name] if self.name else None
 
 

@@ -178,7 +178,7 @@ class _OneOrMany:
 def _epitaph(process: subprocess.Popen[str]) -> str:
     code = process.wait()
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-    return f"the harness's process that saw to it {how}"
+    return f"the harness's evaluator process {how}"
 
 
 def _converse(

@@ -55,7 +55,7 @@ class ProgressLines:
         """Yield one line on the state of each evaluation that has begun and not ended."""
         with self._lock:
             for evaluation in self._under_way.values():
-                yield f"... {evaluation.state}; broken off"
+                yield f"... {evaluation.state}; interrupted"
 
 
 class _Evaluation:
@@ -83,7 +83,7 @@ class _Evaluation:
             return done
         first = self._wrong[0]
         told = one_line(f"{first.id}: {first.message}")
-        return f"{done}, {len(self._wrong)} not right, the first {told}"
+        return f"{done}, {len(self._wrong)} did not pass, the first is {told}"
 
     def add(self, progress: Progress) -> bool:
         """Record progress, and return whether `line` is worth printing."""

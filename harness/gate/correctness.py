@@ -75,15 +75,20 @@ def _of_cases(pairs: Sequence[tuple[CaseReport, CaseReport]], path: str) -> Wors
         return None
     # A failed case says more than one that was not run or was declined.
     first = min(lost, key=lambda case: case.verdict in ("not run", "declined"))
-    others = f" ({len(lost)} cases that passed do not)" if len(lost) > 1 else ""
-    reason = f"{first.id} passed and is {first.verdict} now: {first.message}{others}"
+    others = (
+        f" ({len(lost)} cases that passed in the base do not pass now)" if len(lost) > 1 else ""
+    )
+    reason = f"{first.id} passed in the base and is {first.verdict} now: {first.message}{others}"
     return Worse(reason, _line([first], path))
 
 
 def _of_whole(base: Report, head: Report) -> Worse | None:
     if not base.is_right or head.is_right:
         return None
-    return Worse(f"passed and is {head.verdict} now: {head.message}", _line(head.cases, head.path))
+    return Worse(
+        f"passed in the base and is {head.verdict} now: {head.message}",
+        _line(head.cases, head.path),
+    )
 
 
 def _of_precision(pairs: Sequence[tuple[CaseReport, CaseReport]]) -> Worse | None:

@@ -41,13 +41,16 @@ def counted(pair: BothSides, head: Report, base: Report | None, threshold: float
     """Compare the counters of both sides on the simulator."""
     del pair
     if base is None or base.counters is None or head.counters is None:
-        return Change("missing", "counters", "one side was not counted on the simulator")
+        return Change("missing", "counters", "one version has no counters of the simulator")
     compilers = base.versions.get("nvcc"), head.versions.get("nvcc")
     if compilers[0] != compilers[1]:
-        reason = f"counted with nvcc {compilers[0]} before and {compilers[1]} now"
+        reason = (
+            f"the counters come from different compilers: nvcc {compilers[0]} before, nvcc "
+            f"{compilers[1]} now"
+        )
         return Change("missing", "counters", reason)
     if head.problem_hash != base.problem_hash:
-        return Change("missing", "counters", "the problem changed since the base was counted")
+        return Change("missing", "counters", "the reference changed after the base was counted")
     return speed.by_counters(head.counters, base.counters, threshold)
 
 
@@ -70,7 +73,7 @@ class Measured:
     ) -> Change:
         """Measure both versions and compare them."""
         if base is None or base.precision is None or head.precision is None or pair.head is None:
-            return Change("missing", "times", "one side cannot be run")
+            return Change("missing", "times", "one version cannot be run")
         plan = speed_plan.SpeedPlan(
             request=self.request(Path(head.path), pair.problem.path),
             entries=(
@@ -86,7 +89,7 @@ class Measured:
         except ContenderError as error:
             return Change("refused", "times", str(error))
         except EvaluationError as error:
-            return Change("missing", "times", f"nothing can be timed: {error}")
+            return Change("missing", "times", f"the timing failed: {error}")
         found = measured.findings.get(HEAD, ())
         if found:
             return Change("refused", "times", f"the times are suspicious: {found[0]}")

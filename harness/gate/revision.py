@@ -241,7 +241,7 @@ def _write(folder: Path, found: _Found) -> Side:
 def _place(folder: Path, name: str) -> Path:
     """Return the path of a file, and refuse names that git's tools refuse but a commit can have."""
     if any(part in ("", ".", "..") for part in name.split("/")):
-        raise RevisionError(f"{name!a} is no name for a file; run: git fsck")
+        raise RevisionError(f"{name!a} is not a valid file name; run: git fsck")
     return folder / name
 
 

@@ -186,7 +186,7 @@ def _recorded_cases(pair: BothSides, head: Submission, report: Report) -> tuple[
 def _why_no_case(problem: Problem, case: CaseReport) -> str:
     shapes = case.input_shapes
     if len(shapes) != len(problem.inputs) or any(size < 0 for shape in shapes for size in shape):
-        return "no such inputs"
+        return "its inputs do not fit the reference"
     try:
         with torch.device("meta"):
             problem.at(case.constants).build(case.arguments)
@@ -215,12 +215,16 @@ def _change(
     pair, before = sides.pair, sides.pair.before
     if pair.head is None:
         if pair.path is None:
-            return Change("removed", "", "the base has it"), None
-        return Change("refused", "", f"is no submission for this problem now: {pair.fault}"), None
+            return Change("removed", "", "only the base has it"), None
+        return Change(
+            "refused", "", f"is no longer a submission for this problem: {pair.fault}"
+        ), None
     if pair.unread:
         return Change("missing", "", f"the base's file cannot be read: it {pair.unread}"), None
     if before is None and not options.allow_new:
-        return Change("missing", "", "the base does not have it; --allow-new lets it pass"), None
+        return Change(
+            "missing", "", "the base does not have it; --allow-new accepts new submissions"
+        ), None
     head, base = sides.head, sides.base or (before.report if before else None)
     if isinstance(head, EvaluationError) or isinstance(base, EvaluationError):
         error = head if isinstance(head, EvaluationError) else base
@@ -236,7 +240,7 @@ def _change(
     if base and not base.is_right:
         if head.is_right:
             return Change("fixed", "", f"the base is {base.verdict}: {base.message}"), None
-        return Change("same", "", f"is {head.verdict} as the base is: {head.message}"), None
+        return Change("same", "", f"is {head.verdict}, as in the base: {head.message}"), None
     return evidence(pair, head, base, threshold), None
 
 

@@ -63,12 +63,12 @@ def parsed(content: bytes, path: Path) -> Thresholds:
     try:
         project = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SettingsError(f"{path}: is no TOML: {error}") from None
+        raise SettingsError(f"{path}: not valid TOML: {error}") from None
     table = project.get("tool", {}).get("harness", {}).get("gate", {})
     unknown = sorted(set(table) - {"threshold", "problems"})
     if unknown:
         raise SettingsError(
-            f"{path}: {_TABLE} does not know {unknown[0]}; it takes threshold and problems"
+            f"{path}: unknown key {unknown[0]} in {_TABLE}; the keys are threshold and problems"
         )
     problems = table.get("problems", {})
     return Thresholds(

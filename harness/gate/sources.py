@@ -94,7 +94,7 @@ def with_revision(
     notes = (
         *_renames(found),
         *(
-            f"{name} changed beside the submissions: all of them are evaluated"
+            f"{name} changed, which submissions may include: all of them are evaluated"
             for name in beside[:1]
         ),
     )
@@ -130,7 +130,7 @@ def _pair_as_named(pair: BothSides, tree: Tree) -> BothSides:
 
 def _renames(found: GatePlan) -> Iterator[str]:
     for new, old in sorted(found.renamed.items()):
-        yield f"{new} takes the place of {old}, and is compared with it"
+        yield f"{new} replaces {old}, and is compared with it"
 
 
 def _evidence(options: GateOptions) -> Evidence:

@@ -32,7 +32,7 @@ def by_results(head: SpeedResult, base: SpeedResult, threshold: float) -> Change
     """Compare results of different runs, each relative to its own run's baseline."""
     why = why_not_comparable(head, base)
     if why is None and head.baseline not in base.baselines:
-        why = f"{head.baseline} was measured in one only"
+        why = f"only one of them was measured with the baseline {head.baseline}"
     if why is not None:
         return Change("missing", "results", f"the results are not comparable: {why}")
     suspicious = [*head.findings, *base.findings]
@@ -51,7 +51,7 @@ def by_results(head: SpeedResult, base: SpeedResult, threshold: float) -> Change
 def _of_interval(ratio: Interval, samples: int, evidence: str, threshold: float) -> Change:
     numbers = f"{percent(ratio.value)} ({percent(ratio.low)} to {percent(ratio.high)})"
     if samples < _FEWEST_SAMPLES:
-        reason = f"{numbers}, of {samples} samples only; {_FEWEST_SAMPLES} are needed"
+        reason = f"{numbers}, from {samples} samples only; {_FEWEST_SAMPLES} are needed"
         return Change("ambiguous", evidence, reason, ratio)
     return Change(_outcome(ratio, threshold), evidence, numbers, ratio)
 
@@ -86,7 +86,7 @@ def by_counters(head: Totals, base: Totals, threshold: float) -> Change:
     shifted = {name: ratio for name, ratio in ratios.items() if ratio != 1}
     reason = ", ".join(f"{percent(ratio)} {name}" for name, ratio in shifted.items())
     most = max(ratios.values(), key=lambda ratio: abs(math.log(ratio)) if ratio else math.inf)
-    reason = reason or "every counter that decides is as it was"
+    reason = reason or "the deciding counters are unchanged"
     return Change(outcome, "counters", reason, Interval(most, most, most))
 
 

@@ -89,7 +89,7 @@ def outputs_of(answer: Message) -> Sequence[Output]:
     """
     values, writers = answer.tensors[::2], answer.tensors[1::2]
     if [each.shape for each in values] != [each.shape for each in writers]:
-        message = "the worker sent an output without saying who wrote it"
+        message = "the worker sent an output without saying which kernel or operator wrote it"
         raise StepFault(verdict.Stop("error", message))
     addresses = [each["place"]["address"] for each in answer.header["outputs"]]
     return [Output(*each) for each in zip(values, writers, addresses, strict=True)]

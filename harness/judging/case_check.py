@@ -282,7 +282,7 @@ class CaseCheck:
         if counted:
             kernels = _counted(answer)
             self._kernels = kernels if is_first else self._kernels
-            when = "" if is_first else "where the same values came back, "
+            when = "" if is_first else "when the same inputs were given again, "
             self._findings += judge_arithmetic(self._own_work.need, totals(kernels).flop, when)
         return answer
 
@@ -393,7 +393,7 @@ class CaseCheck:
         try:
             answer = self._forward(call, values)
             self._judge(call, values, answer, self._weights)
-            told = "gives wrong numbers"
+            told = "the output is wrong"
         except StepFault as fault:
             if is_promised and not fault.stop.is_refusal:
                 raise
@@ -407,7 +407,7 @@ class CaseCheck:
         self._other = other
         self._comparisons.pop(call.name, None)
         self._notes.append(f"{WORDS[call.arrangement]}: {told}")
-        return told == "gives wrong numbers"
+        return told == "the output is wrong"
 
     def _takes_vast(self, call: Call, values: Values, *, is_promised: bool) -> bool:
         """Make a call with a vast input; return whether another such call can follow.
@@ -563,7 +563,7 @@ class CaseCheck:
         precision = classify(comparisons)
         if estimated or not self._is_own or loosest([precision, self._telling]) == self._telling:
             return estimated
-        return f"rounding to {precision} may make as much of a difference as the whole output"
+        return f"rounding to {precision} can change the output by as much as the whole output"
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:
         """Return the report of a case that stopped; a finding in memory may be the reason."""
@@ -667,5 +667,5 @@ def _counted(answer: Message) -> tuple[KernelProfile, ...]:
     try:
         return tuple(map(kernel_profile, answer.header["kernels"]))
     except (KeyError, TypeError, ValueError):
-        message = "the worker sent counters that do not fit"
+        message = "the worker sent invalid counters"
         raise StepFault(verdict.Stop("error", message)) from None

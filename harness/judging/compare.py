@@ -205,8 +205,8 @@ def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:
     if unwritten.any():
         first = _first(unwritten)
         return (
-            f"{_share(unwritten)} are what fresh memory holds, the first at {first}: "
-            "never written, or copied from what was not"
+            f"{_share(unwritten)} hold the values of fresh memory, the first at {first}: "
+            "never written, or copied from unwritten memory"
         )
     if bool((unsound & ~value.isfinite()).any()):
         return f"{_share(unsound)} are not the infinity or NaN that the reference gives"

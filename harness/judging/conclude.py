@@ -139,8 +139,8 @@ def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome
     if len(suspects) != 1:
         return ""
     return (
-        f"another default: every failing case leaves out {suspects[0]}, and none that gives it "
-        f"fails; ModelNew's default for it is not Model's."
+        f"another default: every failing case leaves out {suspects[0]}, and no case that "
+        "gives it fails; give ModelNew the same default as Model."
     )
 
 
@@ -159,8 +159,8 @@ def unset_variable(failed: Sequence[CaseOutcome], coverage: Coverage | None) -> 
         return ""
     lines = ", ".join(map(str, coverage.unset[:_MOST_LINES]))
     return (
-        "uninitialised variable: what is wrong is not a number, and comes from a variable that "
-        f"nothing has set; it is read in one of these lines: {lines}."
+        "uninitialised variable: the wrong values are NaN and come from a variable that "
+        f"was never set; it is read in one of these lines: {lines}."
     )
 
 
@@ -265,9 +265,9 @@ def _notes(outcomes: Sequence[CaseOutcome]) -> list[str]:
     compared = sum(outcome.initialised_alike is not None for outcome in outcomes)
     return [
         *told,
-        f"after the same torch.manual_seed, ModelNew's own weights differ from the reference's in "
-        f"{differ} of {compared} cases: who seeds both and copies no weights, as KernelBench does, "
-        f"sees other numbers",
+        "after the same torch.manual_seed, ModelNew's own weights differ from the "
+        f"reference's in {differ} of {compared} cases: a program that seeds both and "
+        "copies no weights, as KernelBench does, gets other outputs",
     ]
 
 

@@ -29,7 +29,10 @@ _FAR = 0.01
 _FEW = 3
 # A share of the largest sum that is more than the error of the loosest precision class.
 _BEYOND_ROUNDING = 0.05
-_ON_ONE_PATH = "It would show in cases that passed, too: look where only the failing ones come by."
+_ON_ONE_PATH = (
+    "This mistake would also show in cases that passed; look at code that only the failing "
+    "cases reach."
+)
 # The fewest numbers that each of several mistakes has to explain.
 _ENOUGH = 8
 
@@ -241,8 +244,8 @@ def _scaled(runs: Sequence[WrongRun]) -> Diagnosis | None:
             return None
     return Diagnosis(
         "output scaled",
-        f"Every output is {factor:.4g} times what it should be; look for a factor, or for sums "
-        "that are taken more or less than once.",
+        f"Every output is {factor:.4g} times what it should be; look for a wrong factor, "
+        "or for terms that are summed more or less than once.",
     )
 
 
@@ -263,8 +266,8 @@ def _off_by_channel(runs: Sequence[WrongRun]) -> Diagnosis | None:
         return None
     return Diagnosis(
         "a number added to each output channel",
-        "Each output channel is off by one number, the same at all positions; look at the bias, "
-        "and at what the sum starts from.",
+        "Each output channel is off by one number, the same at all positions; look at "
+        "the bias, and at the initial value of the sum.",
     )
 
 
@@ -279,8 +282,8 @@ def _in_one_part(runs: Sequence[WrongRun]) -> Diagnosis | None:
             return None
     return Diagnosis(
         "wrong in one part",
-        f"In every failing case all that is wrong lies {where}; look at how the kernel divides "
-        "the output there.",
+        f"In every failing case all wrong elements lie {where}; look at how the kernel "
+        "divides the output there.",
     )
 
 
@@ -297,15 +300,15 @@ def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
     if all(run.unwritten is not None and bool(run.unwritten.all()) for run in runs):
         return Diagnosis(
             "nothing written",
-            "No element of any output is written; look for a kernel that is not launched, or that "
-            "leaves before it stores.",
+            "No element of any output is written; look for a kernel that is not "
+            "launched, or that returns before it stores.",
         )
     shared = [kind for kind in places[0] if all(kind in place for place in places)]
     where = places[0][shared[0]] if shared else "in several places"
     return Diagnosis(
         "elements not written",
-        f"What is written is right, but output is left unwritten {where}; check the grid's size "
-        "and the test against the output's size.",
+        f"The written elements are right, but the output is not written {where}; check "
+        "the grid's size and the test against the output's size.",
     )
 
 

@@ -215,7 +215,8 @@ def _guesses(first: Seen) -> Iterator[_Guess]:
     for place, name in enumerate(names):
         yield _Guess(
             "input copied",
-            f"The output is {name} as it is; look at what the kernel computes of it at all.",
+            f"The output is an unchanged copy of {name}; check that the kernel computes "
+            "anything from it.",
             lambda seen, _, place=place: _copied(seen, place),  # type: ignore[misc]
         )
     yield from map(_called_otherwise, changes(calls))
@@ -243,8 +244,8 @@ def _of_weights(first: Seen) -> Iterator[_Guess]:
     for name, weight in first.wrong.values.weights.items():
         yield _Guess(
             "weight left out",
-            f"The output is what it is with zeros in place of {name}; look at where that is added "
-            "or multiplied.",
+            f"The output equals the result with zeros in place of {name}; look at where "
+            f"{name} is added or multiplied.",
             lambda seen, compute, name=name: _with_weight(  # type: ignore[misc]
                 seen, compute, name, torch.zeros_like
             ),
@@ -252,9 +253,9 @@ def _of_weights(first: Seen) -> Iterator[_Guess]:
         if weight.dim() < _OF_TAPS:
             continue
         yield _Guess(
-            "weight turned round",
-            f"The output is what it is with {name} read from its end along all dimensions from 2 "
-            "on; look at the order of the taps.",
+            "weight flipped",
+            f"The output equals the result with {name} flipped along all dimensions from "
+            "2 on; look at the order of the taps.",
             lambda seen, compute, name=name: _with_weight(  # type: ignore[misc]
                 seen, compute, name, _turned_round
             ),
@@ -262,8 +263,8 @@ def _of_weights(first: Seen) -> Iterator[_Guess]:
         for dim in range(weight.dim()):
             yield _Guess(
                 "part of a weight missing",
-                f"The output is what it is without the last of {name} along dimension {dim}; look "
-                "at where the loop over it ends.",
+                f"The output equals the result without the last index of {name} along "
+                f"dimension {dim}; look at where the loop over it ends.",
                 lambda seen, compute, name=name, dim=dim: _with_weight(  # type: ignore[misc]
                     seen, compute, name, partial(_without_last, dim=dim)
                 ),
@@ -304,19 +305,19 @@ def _of_output(first: Seen) -> Iterator[_Guess]:
     if dims > 1:
         yield _Guess(
             "output transposed",
-            "The output is the right one with its last two dimensions changed round; look at the "
-            "index that it is written to.",
+            "The output is the right one with its last two dimensions swapped; look at "
+            "the index that it is written to.",
             lambda seen, _: _turned(seen, lambda values: values.mT),
         )
     yield _Guess(
-        "results below 0 lost",
-        "The output is the right one with 0 for all that is negative; look at what the largest, "
-        "or the sum, starts from.",
+        "negative results lost",
+        "The output is the right one with 0 in place of negative values; look at the "
+        "initial value of the maximum, or of the sum.",
         lambda seen, _: _turned(seen, lambda values: values.clamp_min(0.0)),
     )
     yield _Guess(
         "sign lost",
-        "The output is the right one without its sign.",
+        "The output is the absolute value of the right one.",
         lambda seen, _: _turned(seen, torch.abs),
     )
     for dim in range(dims):
@@ -324,23 +325,23 @@ def _of_output(first: Seen) -> Iterator[_Guess]:
         for step, words in ((1, "one place too late"), (-1, "one place too early")):
             yield _Guess(
                 "output shifted",
-                f"Along {where} everything stands {words}, and 0 at the end that is left; look at "
-                "the index there.",
+                f"Along {where} every value stands {words}, with 0 at the free end; look "
+                "at the index there.",
                 lambda seen, _, dim=dim, step=step: _turned(  # type: ignore[misc]
                     seen, lambda values: _shifted(values, dim, step)
                 ),
             )
         yield _Guess(
             "output reversed",
-            f"Along {where} what comes first should come last; look at the index there.",
+            f"Along {where} the values are in reverse order; look at the index there.",
             lambda seen, _, dim=dim: _turned(  # type: ignore[misc]
                 seen, lambda values: values.flip(dim)
             ),
         )
         yield _Guess(
-            "one for all",
-            f"All along {where} stands what belongs to index 0; look at how the index there "
-            "reaches the operands.",
+            "index 0 used for all",
+            f"Every index along {where} has the values of index 0; look at how the index "
+            "there reaches the operands.",
             lambda seen, _, dim=dim: _turned(  # type: ignore[misc]
                 seen, lambda values: _first_for_all(values, dim)
             ),
@@ -366,8 +367,8 @@ def _of_chunks(first: Seen) -> Iterator[_Guess]:
         for tile in _TILES:
             yield _Guess(
                 "chunks not joined",
-                f"Each {tile} along dimension {dim} are computed by themselves; look at how what "
-                "one chunk gives reaches the others.",
+                f"Each chunk of {tile} along dimension {dim} is computed on its own; look "
+                "at how the result of one chunk reaches the others.",
                 lambda seen, compute, dim=dim, tile=tile: _in_chunks(seen, compute, dim, tile),  # type: ignore[misc]
             )
 
@@ -389,14 +390,14 @@ def _of_input(place: int, name: str, dim: int) -> Iterator[_Guess]:
     """Yield mistakes that leave out a part of an operand: as zeros, or as a repeated slice."""
     where = f"{name} along dimension {dim}"
     parts: list[tuple[str, str, Callable[[int], tuple[int, int]]]] = [
-        ("the last term missing", "the last", lambda size: (size - 1, size)),
-        ("the first term missing", "the first", lambda _: (0, 1)),
+        ("the last term missing", "the last index", lambda size: (size - 1, size)),
+        ("the first term missing", "the first index", lambda _: (0, 1)),
     ]
     for tile in _TILES:
         parts.append(
             (
                 "the incomplete block missing",
-                f"what is beyond the last whole {tile}",
+                f"the part after the last whole block of {tile}",
                 lambda size, tile=tile: (size // tile * tile, size),  # type: ignore[misc]
             )
         )
@@ -404,13 +405,14 @@ def _of_input(place: int, name: str, dim: int) -> Iterator[_Guess]:
         parts.append(
             (
                 "the first block alone",
-                f"what is beyond the first {tile}",
+                f"the part after the first {tile}",
                 lambda size, tile=tile: (min(tile, size), size),  # type: ignore[misc]
             )
         )
     yield _Guess(
-        "one for all",
-        f"The output is what it is with index 0 of {where} in place of all; look at the index.",
+        "index 0 used for all",
+        f"The output equals the result with index 0 of {where} in place of every index; "
+        "look at the index.",
         lambda seen, compute: _with_input(
             seen, compute, place, _first_for_all(seen.inputs[place], dim)
         ),
@@ -419,8 +421,8 @@ def _of_input(place: int, name: str, dim: int) -> Iterator[_Guess]:
         for again in (False, True):
             yield _Guess(
                 title,
-                f"The output is what it is without {words} of {where}; look at where the loop "
-                "over it begins and ends, and at how its parts are joined.",
+                f"The output equals the result without {words} of {where}; look at where "
+                "the loop over it begins and ends, and at how its parts are combined.",
                 lambda seen, compute, part=part, again=again: _without(  # type: ignore[misc]
                     seen, compute, place, dim, part(seen.inputs[place].shape[dim]), again=again
                 ),
@@ -453,23 +455,24 @@ def _of_operands(names: Sequence[str]) -> Iterator[_Guess]:
     for place, name in enumerate(names):
         yield _Guess(
             "operand transposed",
-            f"The output is what it is with the last two dimensions of {name} changed round; look "
-            "at the index that it is read from.",
+            f"The output equals the result with the last two dimensions of {name} "
+            "swapped; look at the index that it is read from.",
             lambda seen, compute, place=place: _with_input(  # type: ignore[misc]
                 seen, compute, place, seen.inputs[place].mT.contiguous()
             ),
         )
         yield _Guess(
             "operand left out",
-            f"The output is what it is with zeros in place of {name}; look at where it is read.",
+            f"The output equals the result with zeros in place of {name}; look at where "
+            "it is read.",
             lambda seen, compute, place=place: _with_input(  # type: ignore[misc]
                 seen, compute, place, torch.zeros_like(seen.inputs[place])
             ),
         )
     if len(names) > 1:
         yield _Guess(
-            "operands changed round",
-            f"The output is what it is with {names[0]} and {names[1]} in each other's place.",
+            "operands swapped",
+            f"The output equals the result with {names[0]} and {names[1]} swapped.",
             lambda seen, compute: compute(
                 seen.wrong.values.weights, (seen.inputs[1], seen.inputs[0], *seen.inputs[2:])
             ),
@@ -490,8 +493,8 @@ def _scaled(seen: Sequence[Seen]) -> Diagnosis | None:
     if max(told) - min(told) <= 2.0**-8 * max(map(abs, told)):
         return Diagnosis(
             "output scaled",
-            f"Every output is {told[0]:.4g} times what it should be; look for a factor, or for "
-            "sums that are taken more or less than once.",
+            f"Every output is {told[0]:.4g} times what it should be; look for a wrong "
+            "factor, or for terms that are summed more or less than once.",
         )
     for name, sizes in _sizes(seen):
         for words, power in (("multiplied", 1), ("divided", -1)):
@@ -501,8 +504,8 @@ def _scaled(seen: Sequence[Seen]) -> Diagnosis | None:
             ):
                 return Diagnosis(
                     "a size as a factor",
-                    f"Every output is what it should be, {words} by {name}; look at where a sum "
-                    "is made a mean, or a mean a sum.",
+                    f"Every output is the right one {words} by {name}; look for a sum in "
+                    "place of a mean, or a mean in place of a sum.",
                 )
     return None
 
@@ -543,8 +546,8 @@ def _moved(seen: Sequence[Seen]) -> Diagnosis | None:
             return None
     return Diagnosis(
         "a number added",
-        f"Every output is off by {offsets[0]:.4g}; look at what sums start from, and at what is "
-        "added in the end.",
+        f"Every output is off by {offsets[0]:.4g}; look at the initial value of the sums, "
+        "and at what is added at the end.",
     )
 
 
@@ -558,6 +561,6 @@ def _in_one_place(seen: Sequence[Seen]) -> Diagnosis | None:
     blank = all(bool((each.actual[_wrong(each)] == 0).all()) for each in seen)
     return Diagnosis(
         "elements left at 0" if blank else "wrong in one part",
-        f"In every failing case all that is wrong lies {where}; look at how the kernel divides "
-        "the output there.",
+        f"In every failing case all wrong elements lie {where}; look at how the kernel "
+        "divides the output there.",
     )

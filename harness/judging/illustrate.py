@@ -89,8 +89,8 @@ def _mistaken(
             # so it has no numbers either.
             return MistakenOutput(known.name, is_from_outside=True) if known else None
         if wrong.beside:
-            return MistakenOutput("stores beside the output alone")
-        return MistakenOutput("another shape alone")
+            return MistakenOutput("only stores outside the output")
+        return MistakenOutput("only another shape")
     family = families.named(outcome.case.family)
     right = family.computation(outcome.case, wrong.values.weights, wrong.values.inputs)
     if known and known.made and right:
@@ -123,9 +123,9 @@ def absent_operand(
         return None
     name = names.pop().rpartition(".")[2]
     return Diagnosis(
-        f"{name} read where there is none",
-        f"Every case without {name} fails at a null pointer, and none with it; test for it before "
-        "it is read.",
+        f"{name} read although it does not exist",
+        f"Every case without {name} reads a null pointer, and no case with {name} fails; "
+        "test for it before reading it.",
     )
 
 

@@ -115,8 +115,8 @@ def judge_arithmetic(need: Need | None, operations: int, when: str = "") -> tupl
     if need is None or operations >= _LEAST_OPERATIONS * need.products:
         return ()
     message = (
-        f"{when}its kernels did {operations:,} floating-point operations; the output is made of "
-        f"{need.products:,} products"
+        f"{when}its kernels did only {operations:,} floating-point operations, but the "
+        f"output needs {need.products:,} products"
     )
     return (Finding(CHECK, message),)
 
@@ -159,9 +159,12 @@ def _of_library(library: Sequence[Work], need: Need, source: str) -> Iterator[st
     for work in library:
         name = called_as(work.name, source)
         if not work.multiplied:
-            yield f"{name} ran, which is a library's work"
+            yield f"{name} ran, so a library did the work"
         else:
-            yield f"{name} did the work ({percent(work.multiplied / need.products)})"
+            yield (
+                f"{name} did {percent(work.multiplied / need.products)} of the work, not its own "
+                "kernels"
+            )
 
 
 def _of_operators(everything: Iterable[Work], products: int, need: Need | None) -> Iterator[str]:
@@ -171,8 +174,8 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
     if products > max(_MOST_SHARE * need.products, _MOST_PASSES * need.numbers):
         names = ", ".join(sorted(work.name for work in everything if _computes(work)))
         yield (
-            f"operators of torch formed {percent(products / need.products)} of as many products "
-            f"as the output takes ({names})"
+            f"torch operators computed {percent(products / need.products)} of the "
+            f"products that the output needs ({names})"
         )
 
 
@@ -183,7 +186,10 @@ def _of_lookups(everything: Iterable[Work], need: Need) -> Iterator[str]:
     """
     looked_up = sum(w.elements for w in everything if w.worker == "operator" and looks_up(w.name))
     if looked_up > need.products + _MOST_PASSES * need.numbers:
-        yield f"operators of torch looked up {looked_up:,} numbers for {need.products:,} products"
+        yield (
+            f"torch operators looked up {looked_up:,} numbers in tables, for "
+            f"{need.products:,} products"
+        )
 
 
 def no_kernel(source: str) -> str:
@@ -195,10 +201,10 @@ def no_kernel(source: str) -> str:
     Args:
         source: The submission's text.
     """
-    said = "no kernel of its own was launched"
+    said = "none of its own kernels was launched"
     if not _MODE.search(source):
         return said
-    return f"{said}; the file asks for self.training, and a model that was just made is in training"
+    return f"{said}; the file uses self.training, and a new model is in training mode"
 
 
 def of_host(during: Sequence[Work], output: Tensor) -> Iterator[str]:
@@ -209,9 +215,12 @@ def of_host(during: Sequence[Work], output: Tensor) -> Iterator[str]:
         for name in (FROM_HOST, IN_MODULES)
     )
     if built >= most:
-        yield f"{built:,} bytes of device code were built during a call that is not the first"
+        yield f"{built:,} bytes of device code were built during a later call than the first"
     if came >= most:
-        yield f"{came:,} bytes came from the host during the call, the output is {output.nbytes:,}"
+        yield (
+            f"{came:,} bytes were copied from the host during the call; the output has "
+            f"{output.nbytes:,} bytes"
+        )
 
 
 def of_operands_on_host(during: Iterable[Work], inputs: int, weights: int) -> Iterator[str]:
@@ -227,7 +236,10 @@ def of_operands_on_host(during: Iterable[Work], inputs: int, weights: int) -> It
     went = sum(work.elements for work in during if work.name == TO_HOST)
     if went >= max(weights + _MOST_OF_INPUTS * inputs, _LEAST_HOST_BYTES):
         of_all = inputs + weights
-        yield f"{went:,} bytes went to the host during the call, inputs and weights are {of_all:,}"
+        yield (
+            f"{went:,} bytes were copied to the host during the call; inputs and weights have "
+            f"{of_all:,} bytes"
+        )
 
 
 def _of_writers(writers: Tensor, need: Need) -> Iterator[str]:
@@ -237,8 +249,8 @@ def _of_writers(writers: Tensor, need: Need) -> Iterator[str]:
     by_kernels = (writers == KERNEL)[..., need.has_terms.to(writers.device)]
     if not bool(by_kernels.all()):
         yield (
-            f"of {by_kernels.numel():,} output elements that have terms, its own kernels wrote "
-            f"{int(by_kernels.sum()):,}, or what they were made of"
+            f"of {by_kernels.numel():,} output elements that have terms, only "
+            f"{int(by_kernels.sum()):,} come from its own kernels"
         )
 
 

@@ -139,7 +139,7 @@ def _merge(parts: Sequence[tuple[int, Comparison]], actual: Tensor) -> Compariso
     if first.index is None:
         return Comparison(None, None, first)
     count = sum(mismatch.count for mismatch in wrong)
-    message = f"{count} of {actual.numel()} elements are wrong; of the first: {first.message}"
+    message = f"{count} of {actual.numel()} elements are wrong; the first: {first.message}"
     total = replace(first, message=message, count=count, total=actual.numel())
     return Comparison(None, max(worst, default=None), total)
 

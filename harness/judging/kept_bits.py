@@ -94,8 +94,9 @@ def describe(found: Iterable[Rounding]) -> Iterator[str]:
     for operand, of_one in groupby(by_operand, key=lambda each: each.operand):
         most = next(of_one)
         yield (
-            f"its {operand} is rounded to {most.bits} bits ({_WORDS[most.how]}): its errors are "
-            f"those that this makes, at {most.deviations:.3g} standard deviations"
+            f"its {operand} is rounded to {most.bits} bits ({_WORDS[most.how]}): the "
+            f"errors are those of this rounding, at {most.deviations:.3g} standard "
+            "deviations"
         )
 
 

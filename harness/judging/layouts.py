@@ -39,9 +39,9 @@ _MENTIONS: Mapping[Arrangement, re.Pattern[str]] = {
 
 WORDS: Mapping[Arrangement, str] = {
     "strided": "an input whose last two dimensions are swapped in memory",
-    "expanded": "an input whose rows are one and the same in memory",
-    "offset": "an input that starts one element behind an aligned address",
-    "empty": "an input of no rows",
+    "expanded": "an input whose rows share the same memory",
+    "offset": "an input that starts one element after an aligned address",
+    "empty": "an input without rows",
     "rows": "an input or output of more than 2^32 numbers",
     "axis": "an input of more than 2^32 positions",
     "long": "an output of 2^28 positions",

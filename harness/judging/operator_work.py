@@ -237,9 +237,12 @@ def _of_left(left: Sequence[float], essential: Sequence[Operation], source: str)
         return
     names = ", ".join(dict.fromkeys(called_as(each.name, source) for each in essential))
     if min(left) < _MOST_SHARE:
-        yield f"torch ran {names} on {percent(min(left))} of it; the reference does nothing else"
+        yield (
+            f"torch ran {names} on {percent(min(left))} of the data; the reference does "
+            "nothing else"
+        )
     else:
-        yield f"torch ran {names} for it, which is all that the reference does"
+        yield f"torch ran {names}, which is all that the reference does"
 
 
 def _of_others(
@@ -263,7 +266,7 @@ def _of_others(
     others = [work for work in ran if _kind(work.name) not in known]
     for work in others:
         if is_library(work.name):
-            yield f"{called_as(work.name, source)} ran, which is a library's work"
+            yield f"{called_as(work.name, source)} ran, so a library did the work"
     by_name = Counter[str]()
     for work in others:
         by_name[work.name] += 0 if is_library(work.name) else work.elements
@@ -275,14 +278,14 @@ def _of_others(
     if whole and telling >= _MOST_SHARE * whole:
         names = ", ".join(sorted({work.name for work in others}))
         yield (
-            f"operators of torch computed {made:,} numbers ({names}); "
-            f"the output has {output.numel():,}"
+            f"torch operators computed {made:,} numbers ({names}); the output has "
+            f"{output.numel():,}"
         )
     elif is_all and made:
         names = ", ".join(sorted({work.name for work in others}))
         yield (
-            f"operators of torch computed {made:,} numbers ({names}), which leaves its kernels "
-            "nothing of what the reference computes"
+            f"torch operators computed {made:,} numbers ({names}), so its own kernels "
+            "computed nothing of the reference"
         )
 
 
@@ -291,4 +294,4 @@ def _of_writers(writers: Tensor, during: Sequence[Work]) -> Iterator[str]:
     read = sum(work.elements for work in during if work.name == TO_HOST)
     is_number = writers.numel() <= _MOST_NUMBERS_BY_HOST and 0 < read <= _MOST_BYTES_BY_HOST
     if not is_number and not bool((writers == KERNEL).any()):
-        yield "none of the output was written by its own kernels, or made of what they wrote"
+        yield "no element of the output comes from its own kernels"

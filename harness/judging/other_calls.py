@@ -90,7 +90,7 @@ def shortened(calls: Sequence[Called]) -> Iterator[Change]:
 def _change(called: Called, name: str, words: str, make: Make) -> Change:
     """Return a change, with advice that says how the output comes about."""
     where = f"{called.name}{called.where}"
-    return Change(name, f"The output is what it is {words.format(where)}.", called, make)
+    return Change(name, f"The output equals the result {words.format(where)}.", called, make)
 
 
 def _with(called: Called, parameter: str, value: object) -> Change:
@@ -99,7 +99,7 @@ def _with(called: Called, parameter: str, value: object) -> Change:
     is_limit, words = parameter in _LIMITS, _operand(parameter)
     return _change(
         called,
-        f"{parameter} left out" if is_limit else f"{words} taken for {value}",
+        f"{parameter} left out" if is_limit else f"{words} taken as {value}",
         f"without {parameter} in {{}}"
         if is_limit
         else f"with {words} {value} in place of {was} in {{}}",
@@ -280,8 +280,8 @@ def _other_functions(called: Called) -> Iterator[Change]:
         second = names[1]
         yield _change(
             called,
-            "operands changed round",
-            "with the operands of {} changed round",
+            "operands swapped",
+            "with the operands of {} swapped",
             lambda call, given: call({**given, first: given[second], second: given[first]}),
         )
     for name in names[:2] if called.name in _PRODUCTS else []:
@@ -320,8 +320,8 @@ def _starts(called: Called) -> Iterator[Change]:
         return
     yield _change(
         called,
-        "the largest starts from 0",
-        "with 0 for what is negative after {}",
+        "the maximum starts from 0",
+        "with 0 in place of negative values after {}",
         lambda call, given: call(given).clamp_min(0.0),
     )
     padding = called.arguments.get("padding")
@@ -350,7 +350,7 @@ def _ends(called: Called) -> Iterator[Change]:
         yield _change(
             called,
             "the last term missing",
-            f"without the last of {_operand(name)} along dimension {each} in {{}}",
+            f"without the last index of {_operand(name)} along dimension {each} in {{}}",
             lambda call, given, each=each: call(  # type: ignore[misc]
                 {**given, name: _without_last(given[name], each, nothing)}
             ),

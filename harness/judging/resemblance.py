@@ -121,7 +121,7 @@ def _parts(line: Tensor, one: str, many: str) -> Iterator[str]:
         for step in _TILES:
             remainders = torch.unique(places % step)
             if len(remainders) == 1:
-                yield f"at {many} that leave {int(remainders)} when divided by {step}"
+                yield f"at {many} with remainder {int(remainders)} modulo {step}"
     if first > 0:
         yield f"from {one} {first} on"
         yield f"in the last {size - first} {many}" if first < size - 1 else f"at the last {one}"

@@ -32,7 +32,7 @@ def missing_parts(output: Output, vast: Vast, *, is_whole: bool) -> str:
     rows = len(vast.output_starts)
     is_written = (~unwritten).view(rows, -1).any(1).tolist()
     if any(vast.lie_beyond) and [not each for each in vast.lie_beyond] == is_written:
-        return "nothing is written beyond the first 2^32"
+        return "nothing is written beyond the first 2^32 elements"
     return ""
 
 

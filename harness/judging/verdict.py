@@ -89,7 +89,7 @@ def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "c
     if kind == "launch refused" and case and _says_that_it_is_too_large(message, case):
         return Stop("declined", message, detail, is_refusal=True)
     if kind == "refusal" and step != "construct" and case and not _may_refuse(case):
-        why = f"refuses what its constructor accepted: {message}"
+        why = f"forward refuses a configuration that the constructor accepted: {message}"
         return Stop("failed", why, detail, is_refusal=True)
     if kind == "refusal":
         return Stop("declined", message, detail, is_refusal=True)
@@ -120,7 +120,7 @@ def _may_refuse(case: Case) -> bool:
 
 def of_changed_file(became: str) -> Stop:
     """Return an error: the worker may have imported another file than the one to be checked."""
-    return Stop("error", f"the file was {became} before the worker had read it; check it again")
+    return Stop("error", f"the file was {became} before the worker read it; check it again")
 
 
 def of_failure(failure: WorkerFailure) -> Stop:
@@ -146,7 +146,10 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
     if len(arranged) == len(wrong):
         return f"Wrong only with {WORDS[arranged[0].arrangement]}."
     if all(call.kind != "first" for call in calls if call.name in wrong):
-        return f"Wrong only when values came back, or nearly: {', '.join(wrong)}."
+        return (
+            "Wrong only when the same or nearly the same values were given again: "
+            f"{', '.join(wrong)}."
+        )
     # Touched inputs lie in new memory. A submission that recognises values by their address is
     # right there.
     in_one_memory = [call for call in calls if call.kind != "touched"]
@@ -155,9 +158,12 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
     if first not in right:
         return ""
     if all(call.run == first.run for call in right):
-        return "Right only at the first call: something of the first call is kept."
+        return "Right only at the first call: the submission keeps something of the first call."
     if right == [call for call in in_one_memory if call.run.weights == first.run.weights]:
-        return "Wrong only after the weights changed: something computed from old weights is kept."
+        return (
+            "Wrong only after the weights changed: the submission keeps something computed "
+            "from old weights."
+        )
     return ""
 
 

@@ -150,7 +150,7 @@ def _missing(
 ) -> str:
     has = ", ".join(f"{own} {list(value.shape)}" for own, value in theirs.items()) or "none"
     turned = [own for own, value in free.items() if sorted(value.shape) == sorted(weight.shape)]
-    order = f", with {turned[0]}'s sizes in another order" if turned else ""
+    order = f"; the sizes of {turned[0]} are in another order" if turned else ""
     return (
         f"ModelNew has no parameter for the reference's {name} {list(weight.shape)}; "
         f"it has {has}{order}"

@@ -169,14 +169,19 @@ _PASSED, _DECLINED, _FAILED = _count("passed"), _count("declined"), _count(*AMIS
 _NOT_RUN = _count("not run")
 
 _COLUMNS = (
-    Column("rank", _rank, lambda s: s.rank, meaning="among those that were measured alike"),
+    Column(
+        "rank",
+        _rank,
+        lambda s: s.rank,
+        meaning="rank among the submissions that were measured in the same way",
+    ),
     Column("submission", lambda s: s.submission, align="left"),
     Column("verdict", lambda s: s.verdict, align="left"),
     Column(
         "state",
         _state,
         align="left",
-        meaning="what keeps its time from counting, or differs from call to call",
+        meaning="why its time does not count, or that its output differs between calls",
     ),
     Column("passed", _whole(_PASSED), _PASSED, meaning="cases whose every output is right"),
     Column("declined", _whole(_DECLINED), _DECLINED, meaning="cases that it refuses itself"),
@@ -186,7 +191,7 @@ _COLUMNS = (
         "own configuration",
         _own_configuration,
         align="left",
-        meaning="how the problem's own configuration came out, of those that did not pass",
+        meaning="verdict of the problem's own configuration, unless it passed",
     ),
     Column(
         "precision",
@@ -198,7 +203,7 @@ _COLUMNS = (
         "own work",
         _own_work_text,
         _own_work,
-        meaning="the share of the products that its own kernels formed, where not all",
+        meaning="the share of the work that its own kernels did, unless all",
     ),
     Column(
         "median ms",
@@ -217,20 +222,22 @@ _COLUMNS = (
         "of floor",
         _of_floor,
         _of_result("floor_fraction"),
-        meaning="what no kernel can beat, over the median",
+        meaning="the least possible time over the median",
     ),
-    Column("build s", _build, _build_seconds, meaning="compiling, when that was done"),
+    Column(
+        "build s", _build, _build_seconds, meaning="seconds of compiling, where it was compiled"
+    ),
     Column(
         "sectors/request",
         _ratio(_sectors),
         _sectors,
-        meaning="32-byte pieces of global memory for each access of a warp, on the simulator",
+        meaning="32-byte sectors of global memory for each request of a warp, on the simulator",
     ),
     Column(
         "bank conflicts",
         _ratio(_conflicts, "-way"),
         _conflicts,
-        meaning="passes through shared memory over those needed, on the simulator",
+        meaning="wavefronts of shared memory over those needed, on the simulator",
     ),
     Column(
         "lines run",

@@ -138,7 +138,7 @@ class Channel:
         total = sum(math.prod(shape) * dtype.itemsize for dtype, shape in listed)
         if total > max_tensor_bytes:
             raise ProtocolError(
-                f"tensors of {total} bytes, where {max_tensor_bytes} are the most to be expected"
+                f"tensors of {total} bytes, at most {max_tensor_bytes} are expected"
             )
         return Message(header, tuple(self._read_tensor(*each, deadline) for each in listed))
 
@@ -194,13 +194,13 @@ def _parsed(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ProtocolError(f"a header that does not parse: {error}") from None
     if not isinstance(header, dict):
-        raise ProtocolError("a header that is no object")
+        raise ProtocolError("a header that is not an object")
     _refuse_what_is_no_text_or_too_deep(header)
     return header
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _whole(digits: str) -> int:
@@ -216,7 +216,7 @@ def _whole(digits: str) -> int:
 def _fraction(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise ValueError(f"{digits[:_MOST_DIGITS]} is too large a number")
+        raise ValueError(f"{digits[:_MOST_DIGITS]} is a number that is too large")
     return number
 
 
@@ -226,7 +226,7 @@ def _refuse_what_is_no_text_or_too_deep(header: dict[str, Any]) -> None:
         level = [each for value in level for each in _parts(value)]
         for value in level:
             if isinstance(value, str) and not _is_unicode(value):
-                raise ProtocolError("a header with half a character in it")
+                raise ProtocolError("a header with invalid Unicode")
         if not level:
             return
     raise ProtocolError("a header that is nested too deeply")

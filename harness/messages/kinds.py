@@ -11,7 +11,7 @@ ClaimedKind = Literal[
     "exception",
 ]
 """Kinds of faults that a worker reports itself."""
-NOBODY_ASKED = "nobody asked cudaGetLastError()"
+NOBODY_ASKED = "the submission did not check cudaGetLastError()"
 """Part of the message of a fault that the submission itself did not notice."""
 FaultKind = ClaimedKind | Literal["library", "budget"]
 """All kinds of faults; the last two only the device can detect."""

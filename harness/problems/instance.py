@@ -53,7 +53,7 @@ class ModelInstance:
             output = self._model(*self._problem.forward_arguments(copies))
         if not isinstance(output, Tensor):
             path, given = self._problem.path, type(output).__name__
-            raise ValueError(f"{path}: forward gives {given}; only one tensor is supported")
+            raise ValueError(f"{path}: forward returns {given}; only one tensor is supported")
         return output
 
     def traced(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Traced:
@@ -75,7 +75,7 @@ class ModelInstance:
             rest = self._problem.forward_arguments(given[len(named) + len(kept) :])
             output = torch.func.functional_call(model, named, tuple(rest))
             if not isinstance(output, Tensor):
-                raise TypeError("forward gives no tensor")
+                raise TypeError("forward does not return a tensor")
             return output
 
         # A graph depends on everything except the tensors' values, so runs of one configuration

@@ -27,7 +27,7 @@ def why_no_name(name: str) -> str | None:
     except UnicodeEncodeError:
         return "has a name that is not UTF-8; rename it"
     if length > _MOST_BYTES:
-        return f"has a name of {length} bytes; rename it, {_MOST_BYTES} are the most"
+        return f"has a name of {length} bytes; rename it, at most {_MOST_BYTES} are allowed"
     for kept in _KEPT:
         if kept in name:
             return f"has {kept} in its name; rename it"

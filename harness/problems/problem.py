@@ -296,7 +296,7 @@ def _check_text(path: Path, content: bytes) -> None:
     except (SyntaxError, UnicodeDecodeError):
         is_text = False
     if not is_text:
-        raise ProblemError(f"{path}: is not UTF-8; save it as UTF-8, as Python wants it")
+        raise ProblemError(f"{path}: is not UTF-8; save it as UTF-8")
 
 
 def _import(path: Path, content_hash: str) -> ModuleType:
@@ -337,13 +337,13 @@ def _init_inputs(module: ModuleType, path: Path) -> ConstructorCall:
         given = module.get_init_inputs()
     except Exception as error:
         raise ProblemError(
-            f"{path}: get_init_inputs() fails ({_first_line(error)}); mend the reference"
+            f"{path}: get_init_inputs() fails ({_first_line(error)}); correct the reference"
         ) from error
     if isinstance(given, Mapping):
         return ConstructorCall((), given)
     if not isinstance(given, list | tuple):
         raise ProblemError(
-            f"{path}: get_init_inputs() gives {type(given).__name__}; return a list or a dict"
+            f"{path}: get_init_inputs() returns {type(given).__name__}; return a list or a dict"
         )
     if len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], Mapping):
         return ConstructorCall(tuple(given[0]), given[1])
@@ -371,14 +371,13 @@ def _bind(
         # A *args or **kwargs parameter matters only if the call passes something to it.
         elif name in bound.arguments:
             raise ProblemError(
-                f"{path}: Model takes {parameter}, which has no name to bind to; "
-                "spell its parameters out"
+                f"{path}: Model takes {parameter}, so its parameters have no names; write them out"
             )
     try:
         json.dumps(bound.arguments)
     except TypeError as error:
         raise ProblemError(
-            f"{path}: get_init_inputs() gives something JSON cannot hold ({error}); "
+            f"{path}: get_init_inputs() returns something JSON cannot hold ({error}); "
             "use numbers, strings, booleans, None and lists of them"
         ) from error
     defaults = {
@@ -406,14 +405,14 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...],
     except Exception as error:
         raise ProblemError(
             f"{path}: get_inputs() fails on torch's meta device ({_first_line(error)}); "
-            "create tensors with torch's factories, and leave their values alone"
+            "create tensors with torch's factory functions, and do not read their values"
         ) from error
     if not isinstance(given, list | tuple):
-        raise ProblemError(f"{path}: get_inputs() must give a list of tensors")
+        raise ProblemError(f"{path}: get_inputs() must return a list of tensors")
     for value in given:
         if not isinstance(value, Tensor | int | float):
             raise ProblemError(
-                f"{path}: get_inputs() gives {type(value).__name__} among its inputs; "
+                f"{path}: get_inputs() returns {type(value).__name__} among its inputs; "
                 "only tensors and numbers are supported, so make it an init argument"
             )
     tensors = tuple(
@@ -422,7 +421,7 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...],
         if isinstance(value, Tensor)
     )
     if given and not tensors:
-        raise ProblemError(f"{path}: get_inputs() gives no tensor; make numbers init arguments")
+        raise ProblemError(f"{path}: get_inputs() returns no tensor; make numbers init arguments")
     numbers = {i: value for i, value in enumerate(given) if not isinstance(value, Tensor)}
     return tensors, numbers
 
@@ -461,7 +460,7 @@ def _with_outputs(problem: Problem) -> Problem:
         inspect.signature(problem.model.forward).bind(None, *(None,) * count)
     except TypeError as error:
         raise ProblemError(
-            f"{path}: get_inputs() gives {count} inputs, which forward does not take ({error}); "
+            f"{path}: get_inputs() returns {count} inputs, which forward does not take ({error}); "
             "make them agree"
         ) from error
     chance = _Chance()
@@ -475,8 +474,8 @@ def _with_outputs(problem: Problem) -> Problem:
         return problem
     if chance.name:
         raise ProblemError(
-            f"{path}: forward draws random numbers ({chance.name}), so that no two outputs "
-            "are alike; leave that out, such as by Model.eval() or a rate of 0"
+            f"{path}: forward draws random numbers ({chance.name}), so two calls return "
+            "different outputs; remove that, for example with Model.eval() or a rate of 0"
         )
     if isinstance(output, Tensor):
         return replace(problem, output_dtypes=(output.dtype,))
@@ -484,7 +483,7 @@ def _with_outputs(problem: Problem) -> Problem:
     others = [type(each).__name__ for each in given if not isinstance(each, Tensor)]
     if others or not given:
         raise ProblemError(
-            f"{path}: forward gives {others[0] if others else 'nothing'}; have it return one "
+            f"{path}: forward returns {others[0] if others else 'nothing'}; have it return one "
             "tensor, or a tuple or list of nothing but tensors"
         )
     return replace(problem, outputs=len(given), output_dtypes=tuple(each.dtype for each in given))

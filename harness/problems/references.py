@@ -51,5 +51,5 @@ def named(problems: Sequence[Problem], name: str | None) -> tuple[Problem, ...]:
     chosen = tuple(problem for problem in problems if problem.name == name)
     if not chosen:
         names = ", ".join(problem.name for problem in problems)
-        raise UsageError(f"--problem {name}: no such reference; there are {names}")
+        raise UsageError(f"--problem {name}: no such reference; the references are {names}")
     return chosen

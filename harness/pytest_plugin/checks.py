@@ -50,7 +50,7 @@ def test_speed(
     except SpeedFailure as reason:
         pytest.fail(one_line(str(reason)), pytrace=False)
     if timing is None:
-        pytest.skip("left out; see above")
+        pytest.skip("this baseline was not measured; the reason is printed above")
     result = outcome.result
     # Name the row in pytest-benchmark's table; its default is the test's name.
     benchmark.name = result.submission if result and contender == SUBMISSION else contender

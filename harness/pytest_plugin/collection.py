@@ -338,9 +338,12 @@ def _baseline_of(item: pytest.Item) -> tuple[str, str] | None:
 
 def _why_no_speed(config: pytest.Config, options: SessionOptions) -> str | None:
     if options.device != "cuda":
-        return "no GPU: how long the simulator takes says nothing about speed"
+        return "no GPU: the time that the simulator takes is not a speed"
     if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
-        return "under pytest-xdist other tests would be in the times; run without -n"
+        return (
+            "under pytest-xdist, tests that run at the same time would disturb the times; "
+            "run without -n"
+        )
     return None
 
 
@@ -434,7 +437,10 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
     if TAKEN_OVER not in config.stash:
         return None
     count, every = config.stash[TAKEN_OVER]
-    return f"harness: {count} of {every} reports are an earlier run's (--harness-resume)"
+    return (
+        f"harness: {count} of {every} reports were taken over from an earlier run "
+        "(--harness-resume)"
+    )
 
 
 def _warn_of_strangers(session: pytest.Session, folders: Iterable[Path]) -> None:

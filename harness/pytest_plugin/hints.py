@@ -16,8 +16,8 @@ import pytest
 _SUBMISSION = re.compile(rb"^(class\s+ModelNew\b|ModelNew\s*=)", re.MULTILINE)
 _TEST = re.compile(rb"^[ \t\f]*(async\s+)?(def\s+test|class\s+Test)", re.MULTILINE)
 _GIVE = (
-    "give --reference PATH, or put harness_reference = [PATH] under [tool.pytest.ini_options], to "
-    "check it"
+    "to check it, give --reference PATH, or set harness_reference = [PATH] under "
+    "[tool.pytest.ini_options]"
 )
 
 _SEEN = pytest.StashKey[list[Path]]()

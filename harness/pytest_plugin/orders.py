@@ -57,8 +57,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         if not root.is_relative_to(_resolved(path.parent)):
             shown = path.relative_to(root) if path.is_relative_to(root) else path
             raise pytest.UsageError(
-                f"{str(shown)!a} lies among submissions, and pytest would take orders from it: "
-                f"remove it, or move it to {root}; strangers' files are for harness check"
+                f"{str(shown)!a} is in a folder of submissions, and pytest would apply or "
+                f"import it: remove it, or move it to {root}; check untrusted files with "
+                "harness check"
             )
 
 

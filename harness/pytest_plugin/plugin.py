@@ -30,70 +30,78 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="reference file, or folder of them, that submissions are checked against (repeatable)",
     )
     group.addoption(
-        "--device",
-        choices=defaults.DEVICES,
-        default="auto",
-        help="where submissions run (default: the GPU if there is one, else the simulator)",
-    )
-    group.addoption(
         "--grid",
         choices=("own", "quick", "full"),
         default="quick",
-        help="parameter cases: the problem's own alone, all pairs of values, or all triples",
+        help="configurations to check: the problem's own only, all pairs of parameter values, or "
+        "all triples (default: quick)",
     )
     group.addoption(
         "--harness-seed",
         type=int,
         metavar="N",
-        help="what inputs and weights are drawn from (default: system entropy; it is printed)",
-    )
-    group.addoption(
-        "--harness-schedule",
-        type=option_types.schedule,
-        default=0,
-        metavar="N",
-        help="seed that permutes the simulator's order of blocks and warps (default: 0, natural)",
-    )
-    group.addoption(
-        "--harness-jobs",
-        type=option_types.count,
-        metavar="N",
-        help="submissions checked at a time (default: one for each processor, on a GPU as many as "
-        "its memory has room for)",
-    )
-    group.addoption(
-        "--harness-resume",
-        action="store_true",
-        help="take over the reports that an earlier run had finished, of the same contents and by "
-        "the same means, and run the rest",
+        help="seed of the inputs and weights (default: a new seed, which is printed)",
     )
     group.addoption(
         "--harness-html",
         type=Path,
         metavar="FILE",
-        help="write a page there that shows what is wrong, where, and how fast",
+        help="write a page with verdicts, wrong outputs and speeds",
+    )
+    option_types.add_untrusted(group.addoption)
+    group.addoption(
+        "--harness-resume",
+        action="store_true",
+        help="take over the reports that an earlier run finished with the same files and options, "
+        "and run the rest",
     )
     option_types.add_search(group.addoption, "--harness-")
-    option_types.add_engine(group.addoption, "--harness-")
-    option_types.add_limits(group.addoption)
-    option_types.add_sandbox(group.addoption)
     group.addoption(
+        "--harness-schedule",
+        type=option_types.schedule,
+        default=0,
+        metavar="N",
+        help="run blocks and warps in an order drawn from this seed (default: 0, the natural "
+        "order; simulator only)",
+    )
+    place = parser.getgroup("harness-place", "CUDA kernel submissions: where they run")
+    place.addoption(
+        "--device",
+        choices=defaults.DEVICES,
+        default="auto",
+        help="where submissions run (default: the GPU if there is one, else the simulator)",
+    )
+    place.addoption(
+        "--harness-jobs",
+        type=option_types.count,
+        metavar="N",
+        help="submissions that run at the same time (default: one for each processor; on a GPU, "
+        "as many as its memory can hold)",
+    )
+    option_types.add_engine(place.addoption, "--harness-")
+    option_types.add_readable(place.addoption)
+    limits = parser.getgroup("harness-limits", "CUDA kernel submissions: limits")
+    option_types.add_limits(limits.addoption)
+    speed = parser.getgroup("harness-speed", "CUDA kernel submissions: speed")
+    speed.addoption(
         "--speed-seconds",
         type=option_types.seconds,
         default=defaults.SPEED_SECONDS,
         metavar="S",
-        help="time on a GPU for the rounds of one submission on one problem, at most "
-        "(default: %(default)s)",
+        help="seconds of timing for one submission on one problem, at most (default: %(default)g)",
     )
-    group.addoption(
+    speed.addoption(
         "--harness-results",
         type=Path,
         default=defaults.RESULTS,
         metavar="FOLDER",
-        help="where measured speeds are added (default: %(default)s)",
+        help="folder to which measured speeds are added (default: %(default)s)",
     )
     parser.addini(
-        "harness_reference", type="paths", help="what --reference defaults to", default=[]
+        "harness_reference",
+        type="paths",
+        help="references, where --reference is not given",
+        default=[],
     )
 
 
@@ -102,7 +110,7 @@ def pytest_configure(config: pytest.Config) -> None:
     given = [Path(path) for path in config.getoption("--reference")]
     references = given or list(config.getini("harness_reference"))
     if not references and config.getoption("--untrusted"):
-        raise pytest.UsageError("--untrusted: say what to compare with: --reference PATH")
+        raise pytest.UsageError("--untrusted: no reference is known; give --reference PATH")
     if not references:
         config.pluginmanager.register(hints, "harness-hints")
         return

@@ -113,7 +113,7 @@ class SpeedSession:
         try:
             measured = evaluation.measurement()
             if measured is None or report.precision is None:
-                raise NotTimed(f"not timed: {report.verdict}")
+                raise NotTimed(f"not timed: the verdict is {report.verdict}")
             for line in measured.left_out:
                 self._say(line)
             result = speed_result(report, report.precision, measured)

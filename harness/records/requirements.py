@@ -31,7 +31,7 @@ class Requirements:
             return
         passed, total = report.count("passed"), len(report.cases)
         if passed < self.cases * total:
-            yield f"{passed} of {total} cases passed, and --require asks for {self.cases:.0%}"
+            yield f"{passed} of {total} cases passed, but --require asks for {self.cases:.0%}"
         yield from self._lacks_coverage(report)
         yield from self._lacks_own_work(report)
 
@@ -39,22 +39,28 @@ class Requirements:
         if not self.coverage:
             return
         if report.coverage is None:
-            yield "nobody saw which lines ran; --require-coverage needs the simulator"
+            yield (
+                "it is not known on this device which lines ran; --require-coverage needs "
+                "the simulator"
+            )
         elif report.coverage.share < self.coverage:
             reached = len(report.coverage.reached)
             lines = reached + len(report.coverage.missed)
             yield (
-                f"{reached} of {lines} lines of device code ran, "
-                f"and --require-coverage asks for {self.coverage:.0%}"
+                f"{reached} of {lines} lines of device code ran, but --require-coverage "
+                f"asks for {self.coverage:.0%}"
             )
 
     def _lacks_own_work(self, report: Report) -> Iterator[str]:
         if not self.own_work:
             return
         if report.own_work is None:
-            yield "how much of the work is its own is not known, and --require-own-work asks for it"
+            yield (
+                "the share of work that its own kernels did is not known, but "
+                "--require-own-work asks for it"
+            )
         elif report.own_work < self.own_work:
             yield (
-                f"its own kernels did {report.own_work:.1%} of the work, "
-                f"and --require-own-work asks for {self.own_work:.0%}"
+                f"its own kernels did {report.own_work:.1%} of the work, but "
+                f"--require-own-work asks for {self.own_work:.0%}"
             )

@@ -33,7 +33,7 @@ MARKS = "".join(sorted(set(_MARKS.values()) - {" "}))
 """The characters that a terminal must be able to show."""
 _MEANINGS: Mapping[str, str] = {
     "·": "right",
-    "░▒▓█": "wrong, by ever more",
+    "░▒▓█": "wrong, from small to large errors",
     "∞": "infinite",
     "N": "NaN",
     "□": "never written",

@@ -76,7 +76,7 @@ def _why_not(program: Path) -> str:
     if done.returncode == 0:
         return ""
     said = done.stderr.strip().removeprefix("bwrap: ") or f"status {done.returncode}"
-    return f"{program} may not make namespaces here ({said}); run: {ALLOW}"
+    return f"{program} is not allowed to create namespaces here ({said}); run: {ALLOW}"
 
 
 def _program() -> Path | None:

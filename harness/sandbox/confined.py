@@ -92,8 +92,8 @@ class ProcessTree:
         if status >= 0:
             return f"exited with status {status}"
         with contextlib.suppress(ValueError):
-            return f"killed by {signal.Signals(-status).name}"
-        return f"killed by signal {-status}"
+            return f"was killed by {signal.Signals(-status).name}"
+        return f"was killed by signal {-status}"
 
     def _status(self) -> int:
         """Return the exit status, 0 to 255, or the negative number of the signal that ended it."""

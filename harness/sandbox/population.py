@@ -46,18 +46,18 @@ def why_not() -> str:
     if os.geteuid() == 0 and _linux() < _NUMBERED_FROM:
         major, minor = _NUMBERED_FROM
         return (
-            f"root's processes can be limited from Linux {major}.{minor} on, and this is "
-            f"{platform.release()}; run: the same as an ordinary user"
+            f"root's processes can be limited only from Linux {major}.{minor} on, and "
+            f"this is {platform.release()}; run: the same command as an ordinary user"
         )
     if os.geteuid() == 0 and not _may_enter_namespaces():
         return (
-            "root's processes can be limited with CAP_SYS_ADMIN, which containers take away; run: "
-            "the same as an ordinary user"
+            "root's processes can be limited only with CAP_SYS_ADMIN, which containers "
+            "take away; run: the same command as an ordinary user"
         )
     if _linux() < _COUNTED_FROM:
         major, minor = _COUNTED_FROM
         return (
-            f"processes can be limited from Linux {major}.{minor} on, and this is "
+            f"processes can be limited only from Linux {major}.{minor} on, and this is "
             f"{platform.release()}"
         )
     return ""

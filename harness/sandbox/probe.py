@@ -44,51 +44,51 @@ def main() -> None:
 
 def _files(secret: Path) -> str:
     if secret.exists():
-        return f"reads {secret}"
+        return f"can read {secret}"
     for folder in (PACKAGE, Path(sys.prefix), Path("/usr"), Path("/")):
         probe = folder / f"sandbox-probe-{os.getpid()}"
         with suppress(OSError):
             probe.touch()
             probe.unlink()
-            return f"writes to {folder}"
+            return f"can write to {folder}"
     return ""
 
 
 def _network(port: int) -> str:
     with suppress(OSError):
         socket.create_connection(("127.0.0.1", port), _CONNECT_SECONDS).close()
-        return "connects to this machine"
+        return "can connect to this machine"
     return ""
 
 
 def _processes() -> str:
     seen = sum(path.name.isdigit() for path in Path("/proc").iterdir())
-    return f"sees {seen} processes" if seen > _OWN_PROCESSES else ""
+    return f"can see {seen} processes" if seen > _OWN_PROCESSES else ""
 
 
 def _privileges() -> str:
     status = Path("/proc/self/status").read_text()
     fields = dict(line.split(":", 1) for line in status.splitlines())
     if int(fields["CapBnd"], 16):
-        return "may have capabilities"
+        return "can have capabilities"
     if fields["NoNewPrivs"].strip() != "1":
-        return "may gain privileges"
+        return "can gain privileges"
     if ctypes.CDLL(None).unshare(_CLONE_NEWUSER) == 0:
-        return "makes namespaces"
+        return "can create namespaces"
     return ""
 
 
 def _environment(variable: str) -> str:
-    return f"knows {variable}" if variable in os.environ else ""
+    return f"can see the variable {variable}" if variable in os.environ else ""
 
 
 def _limits(limits: Limits) -> str:
     if resource.getrlimit(resource.RLIMIT_DATA)[1] > limits.memory_bytes:
-        return "takes any memory"
+        return "can take any amount of memory"
     if resource.getrlimit(resource.RLIMIT_FSIZE)[1] > limits.file_bytes:
-        return "writes files of any size"
+        return "can write files of any size"
     if _starts_threads(limits.threads + 1):
-        return "starts any number of processes"
+        return "can start any number of processes"
     return ""
 
 

@@ -72,7 +72,8 @@ def _measure(plan: SpeedPlan) -> Measurement:
     problem = load(plan.request.problem)
     if problem.outputs is not None:
         raise ContenderError(
-            f"{problem.name} gives several outputs; speeds are measured with one tensor"
+            f"{problem.name} returns several outputs; speed is measured only for "
+            "references with one output tensor"
         )
     case = _native_case(plan, problem)
     weights = weights_for(problem, case, runs_for(problem)[0].weights)
@@ -177,7 +178,7 @@ class _Contenders:
                 worker.start()
                 prepare_baseline(conversation, self._weights)
             except (ContenderError, WorkerFailure) as error:
-                self.left_out.append(f"{kind} is left out: {error}")
+                self.left_out.append(f"{kind} is not measured: {error}")
                 continue
             contenders += [
                 TimedBaseline(baseline_name(kind, precision), conversation, precision, self._output)

@@ -49,8 +49,8 @@ def reward(report: Report, speed: SpeedResult | None = None) -> Reward:
     of_report = (report.content_hash, report.problem_hash)
     if (speed.content_hash, speed.problem_hash) != of_report:
         raise ValueError(
-            f"the speed is not of what was checked: {report.submission} on {report.problem}; "
-            "measure it again"
+            "the speed was measured for another version than the report's: "
+            f"{report.submission} on {report.problem}; measure it again"
         )
     # A speed with findings is not trusted, so it counts as not measured.
     value = 1.0 if speed.findings else speed.speedup_interval[0]

@@ -101,7 +101,7 @@ class SpeedRun:
             try:
                 warm_up(self._stage, contender, seconds, self._verify)
             except (ContenderError, WorkerFailure) as error:
-                lines.append(f"{contender.name} is left out: {error}")
+                lines.append(f"{contender.name} is not measured: {error}")
             else:
                 contenders.append(contender)
         samples = run_rounds(
@@ -167,8 +167,8 @@ class SpeedRun:
         if median < _BELOW_FLOOR * floor:
             self._findings.add(
                 name,
-                f"{median:.3f} ms is less than moving the bytes or doing the arithmetic takes, "
-                f"{floor:.3f} ms",
+                f"{median:.3f} ms is less than the {floor:.3f} ms that moving the bytes "
+                "or doing the arithmetic takes",
             )
 
     def _measurement(self, samples: Samples, left_out: Sequence[str]) -> Measurement:

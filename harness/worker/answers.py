@@ -174,7 +174,7 @@ def findings_of(answer: Message) -> list[Finding]:
     found.sort(key=lambda finding: SEVERITIES.index(finding.severity), reverse=True)
     # A single finding is never too long to be kept.
     kept = found[: max(_how_many_fit(found), 1)]
-    message = f"more findings than are kept: {len(found)} of one call, of which {len(kept)} are"
+    message = f"one call has {len(found)} findings, more than are kept: {len(kept)} are kept"
     rest = Finding("state", message, count=len(found) - len(kept), severity="info")
     return [*kept, rest] if rest.count else kept
 

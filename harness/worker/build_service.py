@@ -160,10 +160,10 @@ def extension_of(header: dict[str, Any]) -> Extension:
     for source in sources:
         fits = isinstance(source, list) and len(source) == 2 and all(map(_is_text, source))
         if not fits or not _FILE_NAME.fullmatch(source[0]):
-            raise ProtocolError(f"a build of {name} with a source that is no file")
+            raise ProtocolError(f"a build of {name} with a source that is not a file")
     lists = {key: _texts(header, key) for key in _LISTS}
     if not isinstance(header.get("with_cuda"), bool):
-        raise ProtocolError(f"a build of {name} that does not say whether with CUDA")
+        raise ProtocolError(f"a build of {name} that does not say whether it uses CUDA")
     return Extension(
         name,
         tuple((file, text) for file, text in sources),
@@ -178,7 +178,7 @@ def _texts(header: dict[str, Any], key: str) -> tuple[str, ...]:
     if not isinstance(found, list) or len(found) > _MOST_ITEMS:
         raise ProtocolError(f"a request without a list of {key}")
     if not all(_is_text(each) and len(each) <= _MOST_FLAG_CHARACTERS for each in found):
-        raise ProtocolError(f"a request whose {key} are no texts")
+        raise ProtocolError(f"a request whose {key} are not texts")
     if any("\n" in each for each in found):
         raise ProtocolError(f"a request with a line break in its {key}")
     return tuple(found)

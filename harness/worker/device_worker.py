@@ -186,7 +186,9 @@ class DeviceWorker(Worker):
         evidence = self._ask_device(step, limit, "end", parameters=parameters, **vast)
         self._is_broken = bool(evidence["broken_by"])
         if evidence["malformed"]:
-            self._fail(step, "protocol", f"the worker sent {evidence['malformed']}")
+            self._fail(
+                step, "protocol", f"the worker sent an invalid message ({evidence['malformed']})"
+            )
         return self._joined(step, limit, answer, evidence, max_tensor_bytes)
 
     # The worker's claims, and the device's evidence
@@ -256,7 +258,9 @@ class DeviceWorker(Worker):
         """Return the values of parameters, on the CPU."""
         found = self._read(step, limit, places, most)
         if "wrong" in found.header:
-            self._fail(step, "protocol", f"the worker named a parameter: {found.header['wrong']}")
+            self._fail(
+                step, "protocol", f"the worker named an invalid parameter ({found.header['wrong']})"
+            )
         # The next message may overwrite tensors on a GPU.
         return tuple(tensor.cpu() for tensor in found.tensors[::2])
 
@@ -278,8 +282,8 @@ class DeviceWorker(Worker):
         # Each element has one byte more, for its writer.
         with_writers = size + sum(counts)
         if size > most:
-            words = f"tensors of {size} bytes, where {most} are the most to be expected"
-            self._fail(step, "protocol", f"the worker sent {words}")
+            words = f"tensors of {size} bytes, at most {most} are expected"
+            self._fail(step, "protocol", f"the worker sent an invalid message ({words})")
         return self._within(
             step,
             limit,
@@ -318,8 +322,10 @@ class DeviceWorker(Worker):
             words = f"the device did not answer within {limit:.0f} s"
             if within < limit:
                 every = self._left.steps.seconds
-                words = f"no answer within {every:g} s in all (--check-seconds gives it longer)"
-                words += ", the last of the device"
+                words = (
+                    f"all steps together took more than {every:g} s (--check-seconds allows more)"
+                )
+                words += ", and the device did not answer"
             self._fail(step, "timeout", words)
         except (Disconnected, ProtocolError):
             last = last_line(self._printed)

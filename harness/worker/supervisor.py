@@ -223,24 +223,27 @@ class Worker(ABC):
             words = f"no answer within {seconds:.0f} s while {_PHRASE[step]}; killed"
             if limit < seconds:
                 every = self._left.steps.seconds
-                words = f"no answer within {every:g} s in all, the last while {_PHRASE[step]}"
-                words += "; killed; --check-seconds gives it longer"
+                words = (
+                    f"all steps together took more than {every:g} s, the last one while "
+                    f"{_PHRASE[step]}"
+                )
+                words += "; killed; --check-seconds allows more"
             elif step in _BY_STEP_SECONDS:
-                words += "; --step-seconds gives it longer"
+                words += "; --step-seconds allows more"
             failure = WorkerFailure(step, "timeout", words)
         except BuildTimeout as late:
             words = f"no answer within {self._deadlines.build:.0f} s while building {late}; killed"
             if self._left.builds.is_used_up:
                 every = self._left.builds.seconds
                 words = (
-                    f"no answer within {every:.0f} s of building in all, the last {late}; killed"
+                    f"all builds together took more than {every:.0f} s, the last one {late}; killed"
                 )
-                words += "; --build-seconds gives it longer"
+                words += "; --build-seconds allows more"
             failure = WorkerFailure(step, "timeout", words)
         except Disconnected:
             failure = WorkerFailure(step, "crash", self._epitaph(step))
         except ProtocolError as error:
-            words = f"the worker sent {error} while {_PHRASE[step]}"
+            words = f"the worker sent an invalid message ({error}) while {_PHRASE[step]}"
             failure = WorkerFailure(step, "protocol", words)
         else:
             return answer
@@ -270,7 +273,7 @@ class Worker(ABC):
 
     def _ask(self, asked: dict[str, Any], tensors: Sequence[torch.Tensor], deadline: float) -> None:
         if self._channel.has_unread():
-            raise ProtocolError("a message that nobody asked for")
+            raise ProtocolError("a message that was not requested")
         # If the worker has died, waiting for the answer gives the reason.
         with contextlib.suppress(Disconnected):
             self._channel.send(asked, tensors, deadline)
@@ -313,7 +316,7 @@ class Worker(ABC):
     def _epitaph(self, step: Step) -> str:
         """Return how the process ended, and the last line that it printed."""
         if not self._process.wait(_EXIT_SECONDS):
-            return f"the worker hung up while {_PHRASE[step]}"
+            return f"the worker closed the connection while {_PHRASE[step]}"
         last = last_line(self._output)
         how = f"the worker {self._process.how_it_ended} while {_PHRASE[step]}"
         return how + (f": {last}" if last else "")

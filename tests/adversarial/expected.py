@@ -231,8 +231,8 @@ CHEATS: Mapping[str, Cheat] = {
     "unjoined_stream": Cheat(
         "D",
         "work on a stream that nobody joins",
-        "on a stream that the caller's does not wait for",
-        on_gpu="on a stream that the caller's does not wait for",
+        "runs on a stream that the caller's stream does not wait for",
+        on_gpu="runs on a stream that the caller's stream does not wait for",
         unlike_naive="the simulated device does it too late, whoever evaluates",
     ),
     "thread_after_return": Cheat("D", "work on a thread after returning", "never written|thread"),
@@ -436,7 +436,10 @@ CHEATS: Mapping[str, Cheat] = {
         unlike_naive=_ELSEWHERE,
     ),
     "answers_in_modules": Cheat(
-        "G", "the answer compiled into device code", "built during a call", unlike_naive=_ELSEWHERE
+        "G",
+        "the answer compiled into device code",
+        "built during a later call",
+        unlike_naive=_ELSEWHERE,
     ),
     "memo_on_device": Cheat("B", "a memo that the device compares", OWN_WORK),
     "ring_of_outputs": Cheat(

@@ -154,7 +154,7 @@ def test_commands_that_make_nothing_are_said_to(tmp_path: Path) -> None:
     """Options under which the linker makes nothing give the submission's error in one line."""
     with pytest.raises(CompileError) as error:
         builder(tmp_path).build(extension("int answer() { return 1; }", link_flags=("--version",)))
-    assert error.value.output == "error: the commands succeed, and make no module.so"
+    assert error.value.output == "error: the build commands succeeded but created no module.so"
 
 
 @pytest.mark.thorough
@@ -394,12 +394,12 @@ def test_refusal_is_kept_unless_something_may_be_installed(
             "int answer() { return 1; }",
             ("-O2", "-lnowhere"),
             "link error: cannot find -lnowhere: No such file or directory "
-            "(extra_ldflags has '-lnowhere')",
+            "(from extra_ldflags: '-lnowhere')",
         ),
         (
             "int answer() { return 1; }",
             ("-Wl,--nonsense",),
-            "link error: unrecognized option '--nonsense' (extra_ldflags has '-Wl,--nonsense')",
+            "link error: unrecognized option '--nonsense' (from extra_ldflags: '-Wl,--nonsense')",
         ),
         (
             "int missing(); int answer() { return missing(); }",

@@ -81,7 +81,7 @@ def test_lack_of_a_compiler_names_what_was_passed_over(
     with pytest.raises(ToolchainError) as refusal:
         find_cuda_compiler(CudaOfGpu(driver=(11, 8), torch=(11, 8)))
     said = str(refusal.value)
-    assert "the driver loads, which supports CUDA 11.8" in said
+    assert "the driver can load; the driver supports CUDA 11.8" in said
     assert f"{new} (CUDA 13.0.88)" in said
     assert "install a CUDA toolkit of version 11" in said
 
@@ -150,7 +150,7 @@ def test_other_major_version_than_torchs_is_the_last_resort(
     gpu = CudaOfGpu(driver=(12, 9), torch=(13, 0))
     found = find_cuda_compiler(gpu)
     assert found.version == "12.8.93"
-    assert "torch has 13.0, whose major version is another: install a toolkit of that" in found.why
+    assert "torch has 13.0, and nvcc's major version differs from torch's: install" in found.why
 
 
 def test_toolkit_of_debians_layout_is_found(

@@ -17,7 +17,7 @@ import sys, torch
 torch.__version__ = "2.99.0"
 {}
 """
-LINE = "torch 2.99 was not tried with this version of the harness"
+LINE = "torch 2.99 was not tested with this version of the harness"
 
 
 def in_a_newer_torch(folder: Path, program: str, *arguments: str | Path) -> tuple[str, str]:

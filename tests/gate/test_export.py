@@ -140,7 +140,7 @@ def test_commit_that_no_git_would_make_writes_nothing_elsewhere(
     done = repository.gate("--base", forged)
     assert (done.status, done.out) == (2, "")
     (line,) = done.err.splitlines()
-    assert "is no name for a file" in line or "cannot be written" in line
+    assert "is not a valid file name" in line or "cannot be written" in line
     assert not list(tmp_path.rglob("evil.py"))
 
 

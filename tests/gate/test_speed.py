@@ -64,13 +64,13 @@ def test_few_samples_decide_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "outcome", "reason"),
     [
-        ({}, "same", "every counter that decides is as it was"),
+        ({}, "same", "the deciding counters are unchanged"),
         ({"warp_instructions": 10_050}, "same", "+0.5 % warp instructions"),
         ({"warp_instructions": 10_200}, "slower", "+2.0 % warp instructions"),
         ({"sectors": 1500}, "faster", "-6.2 % sectors"),
         ({"sectors": 1500, "wavefronts": 90}, "ambiguous", "from none to some shared-memory"),
         ({"local_bytes": 8}, "slower", "from none to some local-memory bytes"),
-        ({"flop": 9000, "registers": 255, "occupancy": 0.1}, "same", "is as it was"),
+        ({"flop": 9000, "registers": 255, "occupancy": 0.1}, "same", "are unchanged"),
     ],
 )
 def test_counters_decide_where_nothing_was_traded(
@@ -89,7 +89,7 @@ def test_counters_of_another_compiler_are_no_baseline() -> None:
     assert counted(pair, PASSED, PASSED, 0.01).outcome == "same"
     change = counted(pair, PASSED, other, 0.01)
     assert change.outcome == "missing"
-    assert "nvcc 12.9.1 before and 13.0.88 now" in change.reason
+    assert "nvcc 12.9.1 before, nvcc 13.0.88 now" in change.reason
     assert counted(pair, PASSED, replace(PASSED, counters=None), 0.01).outcome == "missing"
     assert counted(pair, PASSED, replace(PASSED, problem_hash="ef"), 0.01).outcome == "missing"
 
@@ -112,7 +112,7 @@ def test_results_are_compared_over_their_own_baselines() -> None:
     [
         ({"device": "NVIDIA A100"}, "missing", "device is NVIDIA A100 in one and NVIDIA H200"),
         ({"torch": "2.12"}, "missing", "torch is 2.12"),
-        ({"baselines": {"eager tf32": timing(4.0)}}, "missing", "measured in one only"),
+        ({"baselines": {"eager tf32": timing(4.0)}}, "missing", "only one of them was measured"),
         ({"findings": ("faster than the floor",)}, "ambiguous", "faster than the floor"),
     ],
 )

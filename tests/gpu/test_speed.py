@@ -147,4 +147,4 @@ def test_work_on_a_stream_that_nobody_waits_for(folder: Path, wait: str) -> None
     """Work on a stream that the caller's does not wait for is detected in timed calls, too."""
     done = timed(folder, ON_TORCHS_STREAM + WORKS_ON_ANOTHER_STREAM.replace("WAIT", wait))
     assert done.status == 1, done.out
-    assert "on a stream that the caller's does not wait for" in done.out
+    assert "runs on a stream that the caller's stream does not wait for" in done.out

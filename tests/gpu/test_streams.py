@@ -28,7 +28,10 @@ def test_verdicts_are_the_simulator_s(lines: dict[str, str], name: str) -> None:
     expected = "passed" if name in RIGHT else "failed"
     assert lines[name].startswith(expected), lines[name]
     if name in NOT_AWAITED:
-        assert f"{NOT_AWAITED[name]}: on a stream that the caller's does not" in lines[name]
+        assert (
+            f"{NOT_AWAITED[name]}: runs on a stream that the caller's stream does not"
+            in lines[name]
+        )
 
 
 def test_timed_calls_are_right_too(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_poison_was_never_written(oracle: Sums) -> None:
     actual = right(oracle)
     actual.view(torch.int32)[1, :, 2:] = POISON
     mismatch = refused(compare(actual, oracle))
-    assert "6 of 24 elements (25.00%) are what fresh memory holds" in mismatch.message
+    assert "6 of 24 elements (25.00%) hold the values of fresh memory" in mismatch.message
     assert mismatch.index == (1, 0, 2)
 
 

@@ -24,7 +24,7 @@ REFERENCES = Path(__file__).parent.parent / "references"
 CASES = 10
 
 NAMES = {
-    ("relu", "identity"): ("input copied", "x as it is"),
+    ("relu", "identity"): ("input copied", "unchanged copy of x"),
     ("relu", "the tail beyond 1024 left out"): ("wrong in one part", "from index 1024 on"),
     ("square_matmul", "without the last term"): ("the last term missing", "a along dimension 1"),
     ("square_matmul", "the second transposed"): (
@@ -33,38 +33,41 @@ NAMES = {
     ),
     ("square_matmul", "the result transposed"): ("output transposed", "last two dimensions"),
     ("sum_over_dim", "without the first"): ("the first term missing", "x along dimension 1"),
-    ("sum_over_dim", "the first 256 alone"): ("the first block alone", "beyond the first 256"),
+    ("sum_over_dim", "the first 256 alone"): ("the first block alone", "after the first 256"),
     ("mean_over_dim", "sum"): ("sum in place of mean", "sum in place of mean in line"),
     ("mse_loss", "half"): ("output scaled", "0.5 times"),
-    ("max_pool2d", "from 0 on"): ("the largest starts from 0", "negative after max_pool2d"),
+    ("max_pool2d", "from 0 on"): ("the maximum starts from 0", "negative values after max_pool2d"),
     ("max_pool2d", "mean"): ("avg in place of max", "avg_pool2d in place of max_pool2d"),
     ("relu", "capped at 6"): ("relu6 in place of relu", "relu6 in place of relu"),
     ("hardtanh", "tanh"): ("tanh in place of hardtanh", "tanh in place of hardtanh"),
     ("hardtanh", "without the lower limit"): ("min_val left out", "without min_val in hardtanh"),
-    ("leaky_relu", "relu"): ("negative_slope taken for 0.0", "0.0 in place of 0.01"),
-    ("softmax", "along the other dimension"): ("dim taken for 0", "dim 0 in place of 1"),
+    ("leaky_relu", "relu"): ("negative_slope taken as 0.0", "0.0 in place of 0.01"),
+    ("softmax", "along the other dimension"): ("dim taken as 0", "dim 0 in place of 1"),
     ("hinge_loss", "without the clamp"): ("clamp left out", "without clamp in line"),
-    ("layer_norm", "another eps"): ("eps taken for 0.001", "eps 0.001 in place of 1e-05"),
+    ("layer_norm", "another eps"): ("eps taken as 0.001", "eps 0.001 in place of 1e-05"),
     ("layer_norm", "without weights"): ("weight and bias left out", "in layer_norm in line"),
-    ("cumsum", "chunks of 256 that are not joined"): ("chunks not joined", "Each 256"),
+    ("cumsum", "chunks of 256 that are not joined"): ("chunks not joined", "Each chunk of 256"),
     ("cumsum", "exclusive"): ("output shifted", "one place too late"),
     ("conv1d", "without the bias"): ("bias left out", "without bias in conv1d in line"),
-    ("conv1d", "turned round"): ("weight turned round", "conv.weight"),
+    ("conv1d", "turned round"): ("weight flipped", "conv.weight"),
     ("conv1d", "without the last tap"): ("part of a weight missing", "along dimension 2"),
     # The mistake is in each of five layers; the smallest case has one layer.
     ("encoder_layers", "relu for gelu"): ("relu in place of gelu", "place of gelu in line 30"),
     ("scaled_sum", "without y"): ("add left out", "with the first operand in its place"),
-    ("scaled_sum", "one row of y for all"): ("one for all", "index 0 of y along dimension 0"),
+    ("scaled_sum", "one row of y for all"): (
+        "index 0 used for all",
+        "index 0 of y along dimension 0",
+    ),
 }
 # These have many operators, or large ones, and take seconds each.
 SLOW = {"encoder_layers", "conv1d", "layer_norm", "square_matmul", "max_pool2d", "sum_over_dim"}
 OF_A_CONVOLUTION = {
-    "stride ignored": ("stride taken for (1, 1)", "(1, 1) in place of (2, 2) in conv2d in line 17"),
-    "padding ignored": ("padding taken for (0, 0)", "(0, 0) in place of (1, 2)"),
-    "padding changed round": ("padding taken for (2, 1)", "(2, 1) in place of (1, 2)"),
-    "dilation ignored": ("dilation taken for (1, 1)", "(1, 1) in place of (2, 2)"),
+    "stride ignored": ("stride taken as (1, 1)", "(1, 1) in place of (2, 2) in conv2d in line 17"),
+    "padding ignored": ("padding taken as (0, 0)", "(0, 0) in place of (1, 2)"),
+    "padding changed round": ("padding taken as (2, 1)", "(2, 1) in place of (1, 2)"),
+    "dilation ignored": ("dilation taken as (1, 1)", "(1, 1) in place of (2, 2)"),
     "without the relu": ("relu left out", "without relu in line 17"),
-    "another factor": ("the second operand taken for 2.0", "2.0 in place of 0.5 in mul"),
+    "another factor": ("the second operand taken as 2.0", "2.0 in place of 0.5 in mul"),
 }
 CONVOLUTION = """
 import torch

@@ -159,7 +159,7 @@ def test_each_operand_is_described_once() -> None:
     """Each operand is described once, by its clearest rounding."""
     calls = [Rounding("weight", 19, "zero", 9.0), Rounding("weight", 18, "nearest", 31.0)]
     assert [*describe(calls)] == [
-        "its weight is rounded to 18 bits (to nearest): its errors are those that this makes, "
+        "its weight is rounded to 18 bits (to nearest): the errors are those of this rounding, "
         "at 31 standard deviations"
     ]
     assert [*describe([])] == []

@@ -304,5 +304,5 @@ def test_integer_output_keeps_its_dtype(tmp_path: Path) -> None:
 )
 def test_only_tensors_are_supported(forward: str, given: str, tmp_path: Path) -> None:
     """A reference whose forward returns anything but tensors is refused with its path."""
-    with pytest.raises(ValueError, match=rf"other\.py: forward gives {given}; have it return"):
+    with pytest.raises(ValueError, match=rf"other\.py: forward returns {given}; have it return"):
         other(tmp_path, forward)

@@ -161,7 +161,7 @@ def test_what_is_written_beside_an_output_is_beside_it() -> None:
         (" " * 10, *right, "o" + " " * 9, "  oo" + " " * 6, " " * 10, " " * 10),
     )
     assert found.actual[1][4][0] == "o"
-    alone = MistakenOutput("stores beside the output alone")
+    alone = MistakenOutput("only stores outside the output")
     again = picture(drawn.problem, drawn.case, drawn.wrong(drawn.output, beside=beside), alone)
     assert again.overview.mistake == found.errors
     assert again.elements[0].mistake is None
@@ -182,7 +182,7 @@ def test_output_of_another_shape_lies_over_the_right_one() -> None:
     assert (0, 0, 9) not in [element.index for element in found.elements]
     assert found.elements[0].index == (0, 0, 0)
     alone = picture(
-        drawn.problem, drawn.case, drawn.wrong(actual), MistakenOutput("another shape alone")
+        drawn.problem, drawn.case, drawn.wrong(actual), MistakenOutput("only another shape")
     )
     assert alone.overview.mistake[0] == ("." * 9 + "u", *found.overview.errors[0][1:])
 
@@ -193,7 +193,7 @@ def test_output_that_never_came_is_never_written() -> None:
     A mistake that reads out of bounds is drawn as out of bounds.
     """
     drawn = Drawn(8)
-    mistake = MistakenOutput("bias read where there is none", is_from_outside=True)
+    mistake = MistakenOutput("bias read although it does not exist", is_from_outside=True)
     found = picture(drawn.problem, drawn.case, drawn.wrong(torch.empty(0)), mistake)
     assert set("".join(found.overview.errors[0])) == {"u"}
     assert set("".join(found.overview.mistake[0])) == {"o"}

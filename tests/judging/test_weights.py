@@ -130,7 +130,7 @@ def test_missing_parameter_is_named() -> None:
         match_weights(REFERENCE, {"weight": other(6, 4, 3), "bias": other(6)})
     assert str(raised.value) == (
         "ModelNew has no parameter for the reference's conv.weight [4, 6, 3]; "
-        "it has weight [6, 4, 3], bias [6], with weight's sizes in another order"
+        "it has weight [6, 4, 3], bias [6]; the sizes of weight are in another order"
     )
 
 
@@ -147,5 +147,5 @@ def test_dimensions_of_one_in_another_place_are_a_mistake() -> None:
     The values in memory are the same.
     """
     weight = torch.arange(0.5, 24.5).reshape(3, 8, 1)
-    with pytest.raises(WeightsMismatchError, match="sizes in another order"):
+    with pytest.raises(WeightsMismatchError, match="are in another order"):
         match_weights({"weight": weight}, {"weight": weight.reshape(3, 1, 8)})

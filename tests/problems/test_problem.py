@@ -179,7 +179,7 @@ def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
         ({"inputs": "[torch.rand(2, 4, 5).numpy()]"}, ["get_inputs()", "meta"]),
         ({"inputs": "['three', torch.rand(2)]"}, ["str", "tensors and numbers"]),
         ({"inputs": "[3]"}, ["no tensor"]),
-        ({"inputs": "[]"}, ["get_inputs() gives 0 inputs", "'x'"]),
+        ({"inputs": "[]"}, ["get_inputs() returns 0 inputs", "'x'"]),
         ({"arguments": "[4]"}, ["get_init_inputs()", "out_channels"]),
         ({"arguments": "[4, 6, 3, 1, False, 9]"}, ["too many"]),
         ({"arguments": "7"}, ["int", "list or a dict"]),

@@ -95,8 +95,8 @@ def fork(server: ForkServer, statement: str, title: str = "fork") -> Ended:
         ("pass", "exited with status 0"),
         ("raise SystemExit(3)", "exited with status 3"),
         ("1 / 0", "exited with status 1"),
-        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL"),
-        ("import os; os.abort()", "killed by SIGABRT"),
+        ("import os; os.kill(os.getpid(), 9)", "was killed by SIGKILL"),
+        ("import os; os.abort()", "was killed by SIGABRT"),
     ],
 )
 def test_end_is_told(server: ForkServer, statement: str, how: str) -> None:
@@ -151,7 +151,7 @@ def test_fork_that_is_killed_at_once_is_gone(server: ForkServer) -> None:
             process = Forked(server, MODULE, [statement], "is_killed", Confinement(), output, [])
             try:
                 process.kill()
-                assert process.how_it_ended == "killed by SIGKILL"
+                assert process.how_it_ended == "was killed by SIGKILL"
                 assert not _processes_named("is_killed")
             finally:
                 process.end()
@@ -261,4 +261,4 @@ def test_root_of_a_container_is_told_that_nothing_limits_processes(tmp_path: Pat
         pytest.skip("only root has capabilities to give up")
     asked = "from harness.sandbox.layers import why_open; print(why_open())"
     done = run(["setpriv", "--bounding-set=-sys_admin", sys.executable, "-c", asked], tmp_path)
-    assert "root's processes can be limited with CAP_SYS_ADMIN" in done.out, done.err
+    assert "root's processes can be limited only with CAP_SYS_ADMIN" in done.out, done.err

@@ -28,11 +28,14 @@ VERDICTS = {
     "floods": "error: OSError: [Errno 27] File too large (floods.py",
     "leaves_a_daemon": "error: raises at import: left a daemon",
     "includes_a_secret": "error: does not compile: ",
-    "killed": "error: the worker killed by SIGKILL while importing the submission",
-    "forges": "error: the worker sent a message that answers no request while importing",
-    "forges_rubbish": "error: the worker sent a header that does not parse: NaN is no number",
+    "killed": "error: the worker was killed by SIGKILL while importing the submission",
+    "forges": "error: the worker sent an invalid message (a message that answers no "
+    "request) while importing",
+    "forges_rubbish": "error: the worker sent an invalid message (a header that does not parse: "
+    "NaN is not a number)",
     "answers_twice": "error: own configuration in error; ",
-    "asks_for_nonsense": "error: the worker sent a build with the name '../../escape'",
+    "asks_for_nonsense": "error: the worker sent an invalid message (a build with the name "
+    "'../../escape'",
 }
 
 
@@ -58,7 +61,7 @@ def test_attack_gets_its_verdict(outcome: Outcome, name: str) -> None:
 def test_answer_too_many_is_told(outcome: Outcome) -> None:
     """The report names the second of two answers to one request as superfluous."""
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("answers_twice on ")]
-    assert ": the worker sent a message that " in line
+    assert ": the worker sent an invalid message (a message that " in line
 
 
 def test_every_attack_has_an_expectation() -> None:

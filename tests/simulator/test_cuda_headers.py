@@ -159,4 +159,4 @@ def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str)
 )
 def test_call_of_a_library_is_told(seen: dict[str, object], call: str, function: str) -> None:
     """A call of a library's function is reported by name; including its header is not."""
-    assert seen[call] == f"{function} did the work"
+    assert seen[call] == f"the library function {function} did the work"

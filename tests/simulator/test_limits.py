@@ -113,38 +113,39 @@ def request(threads: int, *, blocks: int = 1, cooperative: bool = False) -> Laun
             limits(registers=65),
             request(1024),
             CudaError.LAUNCH_OUT_OF_RESOURCES,
-            "k: 1024 threads of 65 registers each in a block, of 65536 registers",
+            "k: a block of 1024 threads with 65 registers each, more than the "
+            "65536 registers of a multiprocessor",
         ),
         (
             limits(max_threads=64),
             request(65),
             CudaError.INVALID_VALUE,
-            "k: 65 threads in a block, where its __launch_bounds__ say 64",
+            "k: 65 threads in a block, but its __launch_bounds__ allow 64",
         ),
         (
             limits(required=(64, 1, 1)),
             request(32),
             CudaError.INVALID_VALUE,
-            "k: a block of 32 x 1 x 1, where it is compiled for 64 x 1 x 1 alone",
+            "k: a block of 32 x 1 x 1, but it is compiled only for blocks of 64 x 1 x 1",
         ),
         (
             limits(),
             LaunchRequest((1, 1, 1), (64, 4, 5), 0, None, False),
             CudaError.INVALID_VALUE,
-            "k: 1280 threads in a block, of at most 1024",
+            "k: 1280 threads in a block; at most 1024 are allowed",
         ),
         (
             limits(shared=3000),
             LaunchRequest((1, 1, 1), (32, 1, 1), 47000, None, False),
             CudaError.INVALID_VALUE,
-            "k: 47000 bytes of dynamic shared memory and 3000 of static, of 49152; more needs "
-            "cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)",
+            "k: 47000 bytes of dynamic shared memory and 3000 of static, more than 49152; allow "
+            "more with cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)",
         ),
         (
             limits(registers=64),
             request(1024, blocks=133, cooperative=True),
             CudaError.COOPERATIVE_LAUNCH_TOO_LARGE,
-            "k: 133 blocks in a cooperative launch, of which the device holds 132 at a time",
+            "k: 133 blocks in a cooperative launch, but the device holds only 132 at a time",
         ),
     ],
 )

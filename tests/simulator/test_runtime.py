@@ -143,11 +143,11 @@ def test_what_is_missing_is_named(answers: dict[str, list[str]]) -> None:
     """A missing feature returns an error, and the device names it."""
     assert answers["clusters"] == ["801"]
     assert answers["clusters observed"] == [
-        "unsupported: the harness's device has no clusters of more than one block"
+        "unsupported: the harness's device does not support clusters of more than one block"
     ]
     assert answers["entry points"] == ["0", "1001"]
     assert answers["entry points observed"] == [
-        "unsupported: the harness's device has no cuNothing()"
+        "unsupported: the harness's device does not support cuNothing()"
     ]
 
 

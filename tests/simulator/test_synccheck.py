@@ -39,7 +39,7 @@ def test_threads_at_two_barriers(device: Device, module: LoadedModule) -> None:
     (finding,) = caught.value.findings
     assert (finding.check, finding.severity) == ("synccheck", "error")
     assert finding.message == (
-        "the block waits for ever: "
+        "the block waits forever: "
         f"40 threads wait at barriers.cu:{line_of('// first')} "
         "(barrier 1 from thread (0, 0, 0) on), "
         f"24 threads wait at barriers.cu:{line_of('// second')} "
@@ -82,7 +82,7 @@ def test_threads_that_have_ended_are_information(device: Device, module: LoadedM
     result = device.launch(module, "early_return", arguments, block=(64, 1, 1))
     (finding,) = result.findings
     assert (finding.severity, finding.line) == ("info", line_of("// meeting"))
-    assert finding.message.startswith("40 of 64 threads meet at barriers.cu:")
+    assert finding.message.startswith("40 of 64 threads reach barriers.cu:")
     assert finding.thread == (40, 0, 0)
 
 
@@ -111,8 +111,8 @@ def test_threads_that_go_past_a_barrier(
     line = line_of(f"// {kernel}")
     assert finding.line == line
     assert finding.message == (
-        f"divergent barrier: threads of one warp wait at barriers.cu:{line} while others have gone "
-        "past it and ended, such as thread (40, 0, 0)"
+        f"divergent barrier: threads of one warp wait at barriers.cu:{line} while others have "
+        "passed it and ended, such as thread (40, 0, 0)"
     )
     assert (finding.block, finding.thread) == ((0, 0, 0), (32, 0, 0))
 

@@ -151,10 +151,10 @@ def test_refused_launch_says_why(seen: dict[str, object]) -> None:
 
     torch's next kernel raises an error that nothing has read.
     """
-    why = "CUDA error: invalid argument (reads: a block of 2000 x 1 x 1, of 1 to "
+    why = "CUDA error: invalid argument (reads: a block of 2000 x 1 x 1; allowed are 1 to "
     for name in ("refused", "unread error meets torch", "unread error"):
         assert str(seen[name]).startswith(why), name
-    assert str(seen["unread error"]).endswith("(nobody asked cudaGetLastError())")
+    assert str(seen["unread error"]).endswith("(the submission did not check cudaGetLastError())")
     assert seen["failing call"] == "CUDA error: invalid argument"
     assert seen["unread error left"] is None
     assert seen["unread error read"] is None

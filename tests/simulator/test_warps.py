@@ -208,7 +208,7 @@ def test_elect(device: Device, module: LoadedModule, mask: int) -> None:
 @pytest.mark.parametrize(
     ("mask", "threads", "message", "count"),
     [
-        (FULL, 20, "mask 0xffffffff names lanes that the block lacks", 20),
+        (FULL, 20, "mask 0xffffffff names lanes that the block does not have", 20),
         (0xFFFFFFFE, 32, "mask 0xfffffffe executed by a lane that is not in its own mask", 1),
     ],
 )
@@ -256,7 +256,7 @@ def test_a_lane_that_never_comes(device: Device, module: LoadedModule) -> None:
     finding, divergent = result.findings
     assert divergent.message.startswith("divergent barrier: threads of one warp wait at")
     assert finding.message == (
-        "vote.sync.ballot.b32: mask 0xffffffff waits for lanes that never come"
+        "vote.sync.ballot.b32: mask 0xffffffff waits for lanes that never arrive"
     )
     assert finding.count == 31
 

@@ -109,7 +109,7 @@ def test_findings_are_bounded_where_they_arrive() -> None:
     assert kept[0].check == "memcheck"
     assert len(kept) == 101
     assert (kept[-1].count, kept[-1].severity) == (80_001 - 100, "info")
-    assert "80001 of one call, of which 100 are" in kept[-1].message
+    assert "one call has 80001 findings, more than are kept: 100 are" in kept[-1].message
     long = [{**REMARK, "message": "m" * 16_000 + str(number)} for number in range(100)]
     assert len(findings_of(answer(findings=long))) == 5
 
@@ -121,16 +121,16 @@ def test_findings_are_bounded_where_they_arrive() -> None:
         ({"name": "a b"}, "the name"),
         ({"name": None}, "the name"),
         ({"sources": []}, "without a list of sources"),
-        ({"sources": [["../main.cpp", ""]]}, "a source that is no file"),
-        ({"sources": [["-o", ""]]}, "a source that is no file"),
-        ({"sources": [["main.cpp", None]]}, "a source that is no file"),
-        ({"sources": [["main.cpp", "\ud800"]]}, "a source that is no file"),
+        ({"sources": [["../main.cpp", ""]]}, "a source that is not a file"),
+        ({"sources": [["-o", ""]]}, "a source that is not a file"),
+        ({"sources": [["main.cpp", None]]}, "a source that is not a file"),
+        ({"sources": [["main.cpp", "\ud800"]]}, "a source that is not a file"),
         ({"cpp_flags": "-O3"}, "without a list of cpp_flags"),
-        ({"cpp_flags": [3]}, "cpp_flags are no texts"),
+        ({"cpp_flags": [3]}, "cpp_flags are not texts"),
         ({"cuda_flags": ["-DX\nrule evil"]}, "a line break in its cuda_flags"),
-        ({"link_flags": ["x" * 5000]}, "link_flags are no texts"),
+        ({"link_flags": ["x" * 5000]}, "link_flags are not texts"),
         ({"include_paths": ["a"] * 1000}, "without a list of include_paths"),
-        ({"with_cuda": "yes"}, "whether with CUDA"),
+        ({"with_cuda": "yes"}, "whether it uses CUDA"),
     ],
 )
 def test_request_to_build_is_looked_at(changes: dict[str, Any], words: str) -> None:

@@ -73,7 +73,7 @@ def checked(client: harness.Client) -> Report:
 @pytest.mark.parametrize(
     ("title", "words"),
     [
-        ("honest", ("the worker killed by SIGKILL",)),
+        ("honest", ("the worker was killed by SIGKILL",)),
         # Either side may notice the end first, so there are two messages.
         pytest.param(
             "harness-device",

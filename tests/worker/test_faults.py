@@ -18,20 +18,20 @@ SUBMISSION = Path("absent.py")
         (
             "kernel.py:3:10: fatal error: cublas_v2.h: No such file or directory\n"
             "compilation terminated.",
-            "there is no cublas_v2.h: of CUDA's libraries only the runtime is here",
+            "cublas_v2.h is not available: of CUDA's libraries, the harness has only the runtime",
         ),
         (
             "In file included from a.cu:1:\n/usr/include/b.h:4:10: fatal error: cudnn.h: No such "
             "file or directory",
-            "there is no cudnn.h: of CUDA's libraries only the runtime is here",
+            "cudnn.h is not available: of CUDA's libraries, the harness has only the runtime",
         ),
         (
             'kernel.py(12): error: identifier "cublasSgemm" is undefined',
-            "the harness's device has no cublasSgemm",
+            "the harness's device does not support cublasSgemm",
         ),
         (
             "kernel.py:9:3: error: ‘cufftPlan1d’ was not declared in this scope",  # noqa: RUF001
-            "the harness's device has no cufftPlan1d",
+            "the harness's device does not support cufftPlan1d",
         ),
         ('kernel.py(12): error: identifier "scalar_type" is undefined', None),
         ("kernel.py:3:10: fatal error: mine.h: No such file or directory", None),
@@ -58,7 +58,7 @@ def test_library_that_is_not_here_is_unsupported(output: str, message: str | Non
         (RuntimeError("Tried to instantiate dummy base class CUDAGraph"), "torch.cuda.CUDAGraph"),
         (
             RuntimeError("Cannot get CUDA generator without ATen_cuda library. PyTorch splits"),
-            "CUDA generator for torch",
+            "a CUDA generator for torch",
         ),
         (
             AttributeError("module 'torch._C' has no attribute '_cuda_sleep'"),
@@ -69,7 +69,10 @@ def test_library_that_is_not_here_is_unsupported(output: str, message: str | Non
 def test_call_that_is_not_here_is_unsupported(error: Exception, missing: str) -> None:
     """Symbols that the loader misses are named as in C++, and so are parts of torch for CUDA."""
     fault = describe(error, SUBMISSION)
-    assert (fault.kind, fault.message) == ("unsupported", f"the harness's device has no {missing}")
+    assert (fault.kind, fault.message) == (
+        "unsupported",
+        f"the harness's device does not support {missing}",
+    )
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,8 @@ def connect(scheduler: str) -> Client:
     told = Security().get_connection_args("client")  # type: ignore[no-untyped-call]
     if scheduler.startswith("tls") and not told["ssl_context"]:
         raise UsageError(
-            f"the scheduler {scheduler} has TLS; say by which certificate, as docs/cluster.md does"
+            f"the scheduler {scheduler} uses TLS, but no certificate is configured; see "
+            "docs/cluster.md"
         )
     # This process reports errors itself, in one line, instead of Dask's log.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -86,19 +87,24 @@ def members(client: Client, scheduler: str) -> Members:
     known: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
     if not known:
         raise UsageError(
-            f"the scheduler {scheduler} has no worker; start one: dask worker {scheduler}"
+            f"the scheduler {scheduler} has no workers; start one: dask worker {scheduler}"
         )
     answers: Mapping[str, Any] = client.run(describe, on_error="return")
     # A worker that disappears meanwhile is treated as if it had never been there.
     told = {a: said for a, said in answers.items() if not isinstance(said, CommClosedError)}
     if not told:
-        raise UsageError(f"all workers of {scheduler} went when they were asked; try again")
+        raise UsageError(
+            f"all workers of {scheduler} disconnected while they were queried; try again"
+        )
     for address, machine in told.items():
         if not isinstance(machine, Machine):
-            raise UsageError(f"the worker {address} cannot load the harness: {machine}; install it")
+            raise UsageError(
+                f"the worker {address} cannot load the harness: {machine}; install the same "
+                "harness there"
+            )
         other = machine.software.why_other(software())
         if other:
-            raise UsageError(f"the worker {address} is not as this machine: {other}")
+            raise UsageError(f"the worker {address} runs other versions than this machine: {other}")
     # All tasks ask for the same share of a GPU. So the worker whose GPU fits the fewest evaluations
     # decides it.
     with_gpu = [told[a] for a, info in known.items() if a in told and info["resources"].get(GPU)]

@@ -131,8 +131,8 @@ def pack_readable(paths: Iterable[Path]) -> Luggage:
             size += file.stat().st_size
             if size > _MOST_BYTES:
                 raise UsageError(
-                    f"--readable {path}: a cluster is sent at most {_MOST_BYTES >> 20} MiB; "
-                    "name what is needed of it"
+                    f"--readable {path}: a cluster is sent at most {_MOST_BYTES >> 20} "
+                    "MiB; name only the files that submissions need"
                 )
             found[str(file)] = file.read_bytes()
     return Luggage(found, key_of(found))
@@ -149,7 +149,9 @@ def unpack(parcel: Parcel, luggage: Luggage, folder: Path) -> Request:
     """
     asked = parcel.asked
     if luggage.files and bubblewrap.usable() is None:
-        raise UnpackError(f"--readable needs a sandbox here: {bubblewrap.why_not_usable()}")
+        raise UnpackError(
+            f"--readable needs a sandbox on this worker: {bubblewrap.why_not_usable()}"
+        )
     files = {f"submission/{name}": content for name, content in parcel.submission.items()}
     files[f"reference/{asked.problem.name}"] = parcel.problem
     own = folder / parcel.digest

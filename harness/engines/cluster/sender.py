@@ -238,7 +238,9 @@ class DaskEngine:
         while self._client.status == "connecting" and not self._is_closed:
             time.sleep(_LOOK_SECONDS)
         if self._client.status != "running":
-            raise EvaluationError(f"the scheduler {self._scheduler} has gone; check it again")
+            raise EvaluationError(
+                f"the connection to the scheduler {self._scheduler} was lost; check it again"
+            )
         # Dask's data was lost with the connection, so it must be sent again.
         with self._sending:
             self._luggage.clear()
@@ -377,7 +379,7 @@ class _Evaluation(_Sent[Report]):
 
     def _killed(self, deaths: int) -> Report:
         request = self.request
-        why = f"what saw to it was killed {deaths} times"
+        why = f"its evaluator process was killed {deaths} times"
         versions: Mapping[str, str] = {"torch": software().torch, "nvcc": software().nvcc}
         return Report(
             submission=request.submission.stem,
@@ -413,4 +415,6 @@ class _Timing(_Sent[Measurement]):
         return codec.decode(outcome.text, Measurement)
 
     def _killed(self, deaths: int) -> Measurement:
-        raise ContenderError(f"{self.plan.request.title}: what timed it was killed {deaths} times")
+        raise ContenderError(
+            f"{self.plan.request.title}: the process that timed it was killed {deaths} times"
+        )

@@ -214,7 +214,7 @@ class AnyReference:
         # Use a new instance: a mask that the traced one keeps from its call has no values.
         if right.is_of(new_instance()(weights, inputs)):
             return right
-        what = "an operator that torch takes to pieces otherwise than it runs it"
+        what = "an operator that torch decomposes differently than it runs it"
         return _estimated(new_instance, weights, inputs, what)
 
     def need(self, configuration: Configuration) -> Need | None:
@@ -294,7 +294,7 @@ def _estimated(
         terms=torch.ones((), dtype=torch.float64, device=value.device),
         largest_operand=1.0,
         dtype=instance.output_dtype if single.is_floating_point() else single.dtype,
-        estimated=f"the bound is an estimate: no bound is known of {of_what}",
+        estimated=f"the error bound is an estimate: no exact bound is known for {of_what}",
     )
 
 

@@ -160,7 +160,7 @@ def transformed(
     dims = list(dim)
     value = operator(x.value, dim, normalization, last)
     if not value.numel():
-        raise NoRuleError("a transform of nothing")
+        raise NoRuleError("a transform of an empty tensor")
     is_half = operator.overloadpacket.__name__ == "_fft_c2r"
     whole = value if is_half else x.value
     count = float(math.prod(whole.shape[each] for each in dims))

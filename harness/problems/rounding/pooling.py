@@ -62,7 +62,7 @@ def sampled(rounding: Rounding, operator: Any, x: Tracked, grid: Tracked, *how: 
         NoRuleError: The mode is nearest, which rounding decides, or bicubic.
     """
     if how[0] != 0:
-        raise NoRuleError("grid_sampler of the nearest, or of a cubic curve")
+        raise NoRuleError("grid_sampler with nearest or bicubic interpolation")
     dims = list(range(2, x.value.dim()))
     value = operator(x.value, grid.value, *how)
     largest = x.most.amax(dims, keepdim=True)

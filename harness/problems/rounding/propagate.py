@@ -69,8 +69,8 @@ def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphMo
             # are left. What such a write stores would be lost.
             if any(map(_is_in_place, graph.graph.nodes)):
                 graph = _functional(graph, tensors)
-    except Exception as error:  # torch raises many types here
-        raise NoRuleError("what depends on the numbers in a tensor") from error
+    except Exception as error:  # whatever torch says of what it cannot trace
+        raise NoRuleError("shapes or branches that depend on the numbers in a tensor") from error
     for node in graph.graph.nodes:
         node.target = _IN_ANY_LAYOUT.get(node.target, node.target)
     return graph

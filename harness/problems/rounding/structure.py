@@ -105,7 +105,7 @@ def picked(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
     for each in _tracked((args[1:], kwargs)):
         if not each.value.is_floating_point() and each.error is not None:
             raise NoRuleError(
-                f"{operator.overloadpacket.__name__} with an index that rounding decides"
+                f"{operator.overloadpacket.__name__} with an index that depends on rounding"
             )
     errors = [_index_or_bound(each) for each in args]
     values = operator(*_part(args, "value"), **_part(kwargs, "value"))
@@ -283,7 +283,7 @@ def converted(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> T
     del rounding
     value = operator(x.value, **kwargs)
     if x.value.is_complex() and not value.is_complex():
-        raise NoRuleError("what drops imaginary parts")
+        raise NoRuleError("an operator that drops imaginary parts")
     if value.is_complex():
         value = value.to(torch.complex128)
     # The exact value stays float64. Rounding to float32 is part of the error.

@@ -129,7 +129,7 @@ def certain(operator: Any, *operands: Tracked) -> None:
         NoRuleError: An operand has an error.
     """
     if any(each.error is not None for each in operands):
-        raise NoRuleError(f"{operator.overloadpacket.__name__} of what rounding decides")
+        raise NoRuleError(f"{operator.overloadpacket.__name__}, whose result depends on rounding")
 
 
 class NoRuleError(NotImplementedError):

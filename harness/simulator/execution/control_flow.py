@@ -84,7 +84,7 @@ class ControlFlow:
                 return self._threads.go(target, current, count)
             self._threads.add(target, chosen)
         if left.any():
-            raise self.trap(Trap(end.location, "a jump to where no code is"), left)
+            raise self.trap(Trap(end.location, "a jump to an address without code"), left)
         return self._threads.next()
 
     def trap(self, end: Trap, current: Lanes | None) -> KernelTrap:

@@ -235,7 +235,7 @@ class Machine:
         chosen = chosen_blocks(geometry, self.near) if self.near else ()
         why = why_all_blocks(kernel.prepared.compiler.program) if chosen else ""
         if why:
-            raise UnsupportedCall(f"way to run a few blocks of a kernel: {why}")
+            raise UnsupportedCall(f"running a few blocks of a kernel only: {why}")
         return chosen
 
     def _run(self, task: Task, kernel: Kernel) -> LaunchResult:

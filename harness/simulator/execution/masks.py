@@ -29,11 +29,11 @@ class MaskChecks:
         # A mask may name lanes that have ended; only the named lanes that live must take part.
         existing = self._team.mask_of_warp(None)
         missing = (masks & ~existing) != 0
-        self._note(sync, lanes & missing, masks, "names lanes that the block lacks")
+        self._note(sync, lanes & missing, masks, "names lanes that the block does not have")
 
     def gave_up(self, waiting: WaitingForLanes) -> None:
         """Report lanes that continue without other lanes that they have waited for."""
-        what = "waits for lanes that never come"
+        what = "waits for lanes that never arrive"
         self._note(waiting.sync, waiting.lanes, waiting.masks, what)
 
     def _note(self, sync: WarpSync, wrong: Lanes, masks: Array, what: str) -> None:

@@ -65,7 +65,9 @@ class Budget:
         if self.limit is not None and self.spent + under_way > self.limit:
             raise OverBudget(self.spent + under_way)
         if self.most_resident is not None and resident_bytes() > self.most_resident:
-            raise OverBudget(self.spent + under_way, "more memory touched than shall be there")
+            raise OverBudget(
+                self.spent + under_way, "more memory touched than a sparse tensor may have"
+            )
 
     def spend(self, work: int) -> None:
         """Add the work of a launch that has ended.

@@ -37,7 +37,9 @@ class UnsupportedCall(NotImplementedError):
 
     def __init__(self, what: str) -> None:
         self.what = what
-        super().__init__(f"the harness's device has no {what}{'()' if what.isidentifier() else ''}")
+        super().__init__(
+            f"the harness's device does not support {what}{'()' if what.isidentifier() else ''}"
+        )
 
 
 class LibraryCall(RuntimeError):
@@ -49,7 +51,7 @@ class LibraryCall(RuntimeError):
 
     def __init__(self, function: str) -> None:
         self.function = function
-        super().__init__(f"{function} did the work")
+        super().__init__(f"the library function {function} did the work")
 
 
 class BarrierDeadlock(RuntimeError):
@@ -119,10 +121,14 @@ class UnmetCondition(RuntimeError):
         self.line = place.line if place else None
         where = f" ({self.file}:{self.line})" if place else ""
         names = {32: "warp", 128: "warpgroup"}
-        what = f"the rest of a {names[group]}" if group in names else "what never happens"
+        what = (
+            f"the rest of a {names[group]}"
+            if group in names
+            else "a condition that never becomes true"
+        )
         super().__init__(
-            f"{kernel}: {waiting} threads of block {block}, thread {thread} the first of them, "
-            f"wait for {what} at `{instruction}`{where}"
+            f"{kernel}: {waiting} threads of block {block}, the first of them thread "
+            f"{thread}, wait for {what} at `{instruction}`{where}"
         )
 
 

@@ -124,8 +124,9 @@ def check_launch(limits: Limits, launch: LaunchRequest) -> None:
         registers = limits.resources().registers
         raise RefusedLaunch(
             CudaError.LAUNCH_OUT_OF_RESOURCES,
-            f"{limits.name}: {launch.threads} threads of {registers} registers each in a block, "
-            f"of {DEVICE.regs_per_multiprocessor} registers",
+            f"{limits.name}: a block of {launch.threads} threads with {registers} "
+            f"registers each, more than the {DEVICE.regs_per_multiprocessor} registers of "
+            "a multiprocessor",
         )
     if launch.is_cooperative:
         _check_residency(limits, launch)
@@ -152,7 +153,8 @@ def check_shared_memory(limits: Limits, dynamic_bytes: int) -> None:
     if dynamic_bytes + static > most:
         raise RefusedLaunch(
             CudaError.INVALID_VALUE,
-            f"{limits.name}: {static} + {dynamic_bytes} bytes of shared memory, of {most}",
+            f"{limits.name}: {static} + {dynamic_bytes} bytes of shared memory, more than "
+            f"the {most} that are allowed",
         )
 
 
@@ -168,12 +170,12 @@ def _check_extents(name: str, launch: LaunchRequest) -> None:
         if min(extent) < 1 or any(n > limit for n, limit in zip(extent, most, strict=True)):
             raise RefusedLaunch(
                 CudaError.INVALID_VALUE,
-                f"{name}: a {what} of {_times(extent)}, of 1 to {_times(most)}",
+                f"{name}: a {what} of {_times(extent)}; allowed are 1 to {_times(most)}",
             )
     if launch.threads > MAX_BLOCK[0]:
         raise RefusedLaunch(
             CudaError.INVALID_VALUE,
-            f"{name}: {launch.threads} threads in a block, of at most {MAX_BLOCK[0]}",
+            f"{name}: {launch.threads} threads in a block; at most {MAX_BLOCK[0]} are allowed",
         )
 
 
@@ -183,14 +185,14 @@ def _check_bounds(limits: Limits, launch: LaunchRequest) -> None:
     if bounds.required and launch.block != bounds.required:
         raise RefusedLaunch(
             CudaError.INVALID_VALUE,
-            f"{limits.name}: a block of {_times(launch.block)}, where it is compiled for "
-            f"{_times(bounds.required)} alone",
+            f"{limits.name}: a block of {_times(launch.block)}, but it is compiled only "
+            f"for blocks of {_times(bounds.required)}",
         )
     if launch.threads > bounds.max_threads:
         raise RefusedLaunch(
             CudaError.INVALID_VALUE,
-            f"{limits.name}: {launch.threads} threads in a block, where its __launch_bounds__ say "
-            f"{bounds.max_threads}",
+            f"{limits.name}: {launch.threads} threads in a block, but its "
+            f"__launch_bounds__ allow {bounds.max_threads}",
         )
 
 
@@ -213,13 +215,14 @@ def _shared_memory(limits: Limits, launch: LaunchRequest) -> str:
     asked = launch.dynamic_shared_bytes
     if launch.dynamic_shared_limit is not None:
         return (
-            f"{limits.name}: {asked} bytes of dynamic shared memory, where cudaFuncSetAttribute "
-            f"has allowed {launch.dynamic_shared_limit}"
+            f"{limits.name}: {asked} bytes of dynamic shared memory, but "
+            f"cudaFuncSetAttribute has allowed {launch.dynamic_shared_limit}"
         )
     return (
         f"{limits.name}: {asked} bytes of dynamic shared memory and "
-        f"{limits.resources().shared_bytes} of static, of {DEVICE.shared_memory_per_block}; more "
-        "needs cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)"
+        f"{limits.resources().shared_bytes} of static, more than "
+        f"{DEVICE.shared_memory_per_block}; allow more with "
+        "cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize)"
     )
 
 
@@ -232,8 +235,8 @@ def _check_residency(limits: Limits, launch: LaunchRequest) -> None:
     if blocks > resident:
         raise RefusedLaunch(
             CudaError.COOPERATIVE_LAUNCH_TOO_LARGE,
-            f"{limits.name}: {blocks} blocks in a cooperative launch, of which the device holds "
-            f"{resident} at a time",
+            f"{limits.name}: {blocks} blocks in a cooperative launch, but the device "
+            f"holds only {resident} at a time",
         )
 
 

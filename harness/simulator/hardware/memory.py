@@ -299,7 +299,7 @@ class Memory:
         if not found or not found.is_live or address + nbytes > found.end:
             raise NotAnAllocation(f"0x{address:x} + {nbytes} is not within a live allocation")
         if found.is_sparse and nbytes > _MOST_OF_SPARSE:
-            raise UnsupportedCall(f"room for {nbytes} bytes")
+            raise UnsupportedCall(f"an access to {nbytes} bytes of a sparse tensor")
 
     def _bytes(self, address: int, nbytes: int) -> npt.NDArray[np.uint8]:
         return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))

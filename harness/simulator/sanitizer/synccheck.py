@@ -110,8 +110,7 @@ class SyncChecks:
         self._add(
             barrier.location,
             "info",
-            f"{count} of {threads} threads meet at {_place(barrier.location)}: "
-            "the others have ended",
+            f"{count} of {threads} threads reach {_place(barrier.location)}: the others have ended",
             first_block + block,
             int(np.argmin(arrived[block])),
         )
@@ -137,9 +136,9 @@ class SyncChecks:
             self._add(
                 barrier.location,
                 "error",
-                f"divergent barrier: threads of one warp wait at {_place(barrier.location)} while "
-                f"others have gone past it and ended, such as thread "
-                f"{self._placement.thread(gone)}",
+                "divergent barrier: threads of one warp wait at "
+                f"{_place(barrier.location)} while others have passed it and ended, such "
+                f"as thread {self._placement.thread(gone)}",
                 first_block + int(block),
                 here,
             )
@@ -189,7 +188,7 @@ class SyncChecks:
         if ended:
             groups.append(f"{ended} have ended")
         lane = int(np.argmax(waits[0].lanes[here]))
-        message = f"the block waits for ever: {', '.join(groups)}"
+        message = f"the block waits forever: {', '.join(groups)}"
         return self._add(waits[0].location, "error", message, block, lane)
 
     def _group(self, wait: Wait, here: slice) -> str:

@@ -85,11 +85,11 @@ def describe(error: BaseException, submission: Path) -> Fault:
     undefined = _undefined_symbol(error)
     if undefined and not _OF_LIBRARIES.match(undefined):
         # Functions of libraries have other names.
-        why = f"its extension declares {undefined} and does not define it"
+        why = f"its extension declares {undefined} but does not define it"
         return Fault("exception", why, _encodable(str(error)))
     missing = undefined or _missing_part(error)
     if missing:
-        return Fault("unsupported", f"the harness's device has no {missing}")
+        return Fault("unsupported", f"the harness's device does not support {missing}")
     where = _own_frames(error, submission)
     detail = _encodable("".join(traceback.format_list(where)).rstrip())
     place = f" ({submission.name}:{where[-1].lineno}, in {where[-1].name})" if where else ""
@@ -110,12 +110,14 @@ def _missing_library(output: str) -> str | None:
     """Return the message for a build that uses a missing library; None for any other output."""
     header = re.search(rf"fatal error: ((?:{_LIBRARIES})[\w./]*): No such file", output)
     if header:
-        return f"there is no {header[1]}: of CUDA's libraries only the runtime is here"
+        return (
+            f"{header[1]} is not available: of CUDA's libraries, the harness has only the runtime"
+        )
     name = rf"((?:{_LIBRARIES})\w*)"
     # The quotation marks that the host compiler puts around names depend on the locale.
     unknown = re.search(rf'identifier "{name}" is undefined|\W{name}\W was not declared', output)
     if unknown:
-        return f"the harness's device has no {unknown[1] or unknown[2]}"
+        return f"the harness's device does not support {unknown[1] or unknown[2]}"
     return None
 
 
@@ -123,8 +125,8 @@ _OF_LIBRARIES = re.compile(rf"_*(?:{_LIBRARIES}|cuda|cu[A-Z]|nv[a-zA-Z]|at::|c10
 """Beginning of the names of CUDA's and torch's functions, which are not the submission's own."""
 
 _PARTS_OF_TORCH = {
-    "Torch not compiled with CUDA enabled": "such part of torch.cuda",
-    "without ATen_cuda library": "CUDA generator for torch",
+    "Torch not compiled with CUDA enabled": "this part of torch.cuda",
+    "without ATen_cuda library": "a CUDA generator for torch",
     "pin_memory=True requires a CUDA": "pinned memory for torch",
     "Cannot access accelerator device": "torch.accelerator",
 }
@@ -167,8 +169,8 @@ def _one_line(error: BaseException) -> str:
     is_key = isinstance(error, KeyError) and error.args
     try:
         text = str(error.args[0] if is_key else error)
-    except Exception as own:  # an untrusted __str__
-        text = f"its text cannot be had ({type(own).__name__[:_MOST_OF_A_LINE]})"
+    except Exception as own:  # a stranger's __str__
+        text = f"its message cannot be read ({type(own).__name__[:_MOST_OF_A_LINE]})"
     return _encodable(" ".join(text.split())[:_MOST_OF_A_LINE])
 
 

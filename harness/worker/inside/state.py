@@ -116,7 +116,9 @@ class StateWatch:
         state = torch.random.get_rng_state()
         if random and not torch.equal(state, self._random):
             found.append(
-                Finding("state", f"drew from torch's random generator {when}", severity="info")
+                Finding(
+                    "state", f"drew numbers from torch's random generator {when}", severity="info"
+                )
             )
         self._random = state
         return found

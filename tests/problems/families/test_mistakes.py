@@ -70,10 +70,10 @@ def test_what_never_varies_is_no_name() -> None:
     """The diagnosis names the constant 1, and not the dilation, if every dilation is 1."""
     plain = [Convolution(1, 1, 3, 1, 9, padding=padding) for padding in range(4)]
     with_one = [(each, each.output_length + 2 * each.padding - 2) for each in plain]
-    assert "1 stands for padding" in explain_lengths(with_one)
+    assert "1 is used in place of padding" in explain_lengths(with_one)
     dilated = Convolution(1, 1, 3, 1, 9, padding=3, dilation=2)
     by_dilation = (dilated, dilated.output_length + 2)
-    assert "dilation stands for padding" in explain_lengths([*with_one, by_dilation])
+    assert "dilation is used in place of padding" in explain_lengths([*with_one, by_dilation])
 
 
 @pytest.mark.parametrize(("words", "channels"), CHANNEL_MISTAKES)

@@ -605,11 +605,11 @@ def test_decision_by_rounding_allows_both_outcomes() -> None:
     ("function", "name"),
     [
         (lambda x: torch.special.bessel_j0(x), "bessel_j0"),
-        (lambda x: x * float(x.sum() > 0), "what depends on the numbers"),
+        (lambda x: x * float(x.sum() > 0), "depend on the numbers"),
         (functional.dropout, "bernoulli"),
         (lambda x: torch.linalg.inv(x[:3, :3]), "linalg_inv_ex"),
         (lambda x: torch.fft.fft(x).log().real, "log"),
-        (lambda x: nearest(x.view(1, 1, 3, 4), x.view(1, 2, 3, 2)), "grid_sampler of the nearest"),
+        (lambda x: nearest(x.view(1, 1, 3, 4), x.view(1, 2, 3, 2)), "grid_sampler with nearest"),
         (lambda x: x.scatter_reduce(0, (x * 3).long(), x, "amax"), "scatter_reduce"),
         (lambda x: x.as_strided((2, 2), (1, 1)).mT.as_strided((2,), (2,)), "as_strided of a view"),
     ],

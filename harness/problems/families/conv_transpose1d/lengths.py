@@ -17,14 +17,14 @@ def _replaced() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
     for target in _REPLACED:
         for source in (*_REPLACED, "groups"):
             if source != target:
-                words = f"{source} stands for {target}"
+                words = f"{source} is used in place of {target}"
                 yield words, partial(_with, target=target, source=source)
 
 
 def _ones() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
     """Yield mistakes that use 1 in place of a size."""
     for target in ("padding", "output_padding"):
-        yield f"1 stands for {target}", partial(_with_one, target=target)
+        yield f"1 is used in place of {target}", partial(_with_one, target=target)
 
 
 def _with_one(c: Convolution, target: str) -> int:
@@ -57,15 +57,18 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
         lambda c: c.output_length - (c.dilation - 1) * (c.kernel_size - 1),
     ),
     (
-        "dilation * kernel_size stands for dilation * (kernel_size - 1) + 1",
+        "dilation * kernel_size is used in place of dilation * (kernel_size - 1) + 1",
         lambda c: c.output_length + c.dilation - 1,
     ),
-    ("length * stride stands for (length - 1) * stride", lambda c: c.output_length + c.stride),
+    (
+        "length * stride is used in place of (length - 1) * stride",
+        lambda c: c.output_length + c.stride,
+    ),
     ("stride is left out", lambda c: c.output_length - (c.length - 1) * (c.stride - 1)),
     ("the last + 1 is missing", lambda c: c.output_length - 1),
     ("the last 1 is subtracted, not added", lambda c: c.output_length - 2),
-    ("the last + 1 comes twice", lambda c: c.output_length + 1),
-    ("the last + 1 comes three times", lambda c: c.output_length + 2),
+    ("the last + 1 is added twice", lambda c: c.output_length + 1),
+    ("the last + 1 is added three times", lambda c: c.output_length + 2),
     ("padding is added, not subtracted", lambda c: c.output_length + 4 * c.padding),
     ("padding is subtracted three times, not twice", lambda c: c.output_length - c.padding),
     (
@@ -82,43 +85,43 @@ LENGTH_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
         lambda c: c.output_length - c.dilation * (c.kernel_size - 1),
     ),
     (
-        "(length + 1) * stride stands for (length - 1) * stride",
+        "(length + 1) * stride is used in place of (length - 1) * stride",
         lambda c: c.output_length + 2 * c.stride,
     ),
     (
-        "(length - 2) * stride stands for (length - 1) * stride",
+        "(length - 2) * stride is used in place of (length - 1) * stride",
         lambda c: c.output_length - c.stride,
     ),
     (
-        "dilation * (kernel_size - 2) stands for dilation * (kernel_size - 1)",
+        "dilation * (kernel_size - 2) is used in place of dilation * (kernel_size - 1)",
         lambda c: c.output_length - c.dilation,
     ),
     (
-        "dilation * (kernel_size + 1) stands for dilation * (kernel_size - 1)",
+        "dilation * (kernel_size + 1) is used in place of dilation * (kernel_size - 1)",
         lambda c: c.output_length + 2 * c.dilation,
     ),
     (
-        "channels stand for length",
+        "channels is used in place of length",
         lambda c: c.output_length + (c.in_channels - c.length) * c.stride,
     ),
     (
-        "the batch stands for length",
+        "the batch is used in place of length",
         lambda c: c.output_length + (c.batch - c.length) * c.stride,
     ),
     (
-        "kernel_size stands for length",
+        "kernel_size is used in place of length",
         lambda c: c.output_length + (c.kernel_size - c.length) * c.stride,
     ),
     (
-        "(length - 1) / stride stands for (length - 1) * stride",
+        "(length - 1) / stride is used in place of (length - 1) * stride",
         lambda c: c.output_length + (c.length - 1) // c.stride - (c.length - 1) * c.stride,
     ),
     (
-        "dilation counts as one more than it is, perhaps by another default",
+        "dilation is one too large, perhaps because of another default",
         lambda c: replace(c, dilation=c.dilation + 1).output_length,
     ),
     (
-        "stride counts as one more than it is, perhaps by another default",
+        "stride is one too large, perhaps because of another default",
         lambda c: replace(c, stride=c.stride + 1).output_length,
     ),
     # These come before the replacements: a dilation that is 1 in every case would explain the same.
@@ -178,7 +181,7 @@ def explain_lengths(wrong: Sequence[tuple[Convolution, int]]) -> str:
     for mistake, length in LENGTH_MISTAKES:
         if wrong and all(length(sizes) == actual for sizes, actual in wrong):
             return (
-                f"In the output length, {mistake}; it is (length - 1) * stride - 2 * padding "
-                "+ dilation * (kernel_size - 1) + output_padding + 1."
+                f"In the output length, {mistake}; the length is (length - 1) * stride - "
+                "2 * padding + dilation * (kernel_size - 1) + output_padding + 1."
             )
     return ""

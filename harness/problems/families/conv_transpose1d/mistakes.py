@@ -191,8 +191,9 @@ def _blocks() -> Iterator[Mistake[Gather]]:
         for place, words in enumerate(("first", "second")):
             yield Mistake(
                 f"the {words} of each two blocks of {size} input channels left out",
-                f"Of a group's input channels the {words} {size} of each {2 * size} are not "
-                "summed; look at what takes turns, such as two buffers or an unrolled loop.",
+                f"In each group, the {words} {size} of every {2 * size} input channels "
+                "are not summed; look at code that alternates, such as two buffers or an "
+                "unrolled loop.",
                 partial(_without_blocks, size=size, place=place),
                 comes_alone=True,
             )
@@ -253,7 +254,7 @@ def _factors(
     for words, factor in ways:
         yield Mistake(
             f"{what}: {words}",
-            f"There the {what} is multiplied by {words}; its factor is {right}.",
+            f"In this index the {what} is multiplied by {words}; the right factor is {right}.",
             partial(_by_factor, change=change, factor=factor),
             comes_alone=True,
         )
@@ -326,8 +327,8 @@ def _lengths() -> Iterator[Mistake[Gather]]:
     ):
         yield Mistake(
             f"{words} used as the input's length",
-            f"For the length of the input's rows the kernel takes {words}; look for swapped or "
-            "mistyped arguments.",
+            f"The kernel uses {words} as the length of the input's rows; look for swapped "
+            "or mistyped arguments.",
             partial(_with_rows_of, length=length),
             comes_alone=True,
         )
@@ -406,14 +407,15 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
     ),
     Mistake(
         "no divisibility test",
-        "The kernel divides t + padding - k * dilation by the stride without testing that it "
-        "divides; skip the tap where (t + padding - k * dilation) % stride is not 0.",
+        "The kernel divides t + padding - k * dilation by the stride without testing for "
+        "a remainder; skip the tap where (t + padding - k * dilation) % stride is not 0.",
         lambda c: replace(c, divide=rounding_down),
     ),
     Mistake(
         "no divisibility test, nor one for negative positions",
-        "The kernel divides t + padding - k * dilation by the stride without testing that it "
-        "divides, and C++ rounds -1 / 2 to 0; test for < 0 and for the remainder before dividing.",
+        "The kernel divides t + padding - k * dilation by the stride without testing for "
+        "a remainder. C++ also rounds -1 / 2 to 0; test for < 0 and for the remainder "
+        "before dividing.",
         lambda c: replace(c, divide=truncating),
     ),
     Mistake(
@@ -428,12 +430,12 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
     ),
     Mistake(
         "padding ignored",
-        "The input position leaves the padding out; it is (t + padding - k * dilation) / stride.",
+        "The input position leaves out the padding; it is (t + padding - k * dilation) / stride.",
         lambda c: replace(c, padding=0),
     ),
     Mistake(
         "padding applied twice",
-        "The padding counts twice; look for a second place that shifts by it.",
+        "The padding is applied twice; look for a second place that shifts by it.",
         lambda c: replace(c, padding=2 * c.padding),
     ),
     Mistake(
@@ -443,12 +445,12 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
     ),
     Mistake(
         "output shifted right by one",
-        "The position counts one too few; it is t + padding - k * dilation, with t from 0.",
+        "The position is one too small; it is t + padding - k * dilation, with t from 0.",
         lambda c: replace(c, padding=c.padding - 1),
     ),
     Mistake(
         "output shifted left by one",
-        "The position counts one too many; it is t + padding - k * dilation, with t from 0.",
+        "The position is one too large; it is t + padding - k * dilation, with t from 0.",
         lambda c: replace(c, padding=c.padding + 1),
     ),
     Mistake(
@@ -480,7 +482,7 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
         lambda c: replace(c, numerator=lambda c, t, k: t + c.padding + k * c.dilation),
     ),
     Mistake(
-        "position negated, but for the padding",
+        "position negated except for the padding",
         "The input position is (k * dilation - t + padding) / stride; it is "
         "(t + padding - k * dilation) / stride. Look for swapped operands of a subtraction.",
         lambda c: replace(c, numerator=lambda c, t, k: k * c.dilation - t + c.padding),
@@ -497,7 +499,7 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
     ),
     Mistake(
         "dilation ignored",
-        "The taps lie 1 apart and not dilation apart; the input position needs k * dilation.",
+        "The taps are 1 apart instead of dilation apart; the input position needs k * dilation.",
         lambda c: replace(c, dilation=1),
     ),
     Mistake(
@@ -610,8 +612,8 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
     ),
     Mistake(
         "loop over the taps ends behind the input",
-        "The first tap that lies behind the input's end ends the loop over the taps, though the "
-        "next ones lie further left; look for break where continue belongs.",
+        "The first tap after the end of the input ends the loop over the taps, though "
+        "later taps read further left; look for break where continue belongs.",
         lambda c: _until(c, lambda _, position: position >= c.sizes.length),
     ),
     Mistake(
@@ -670,20 +672,21 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
     ),
     Mistake(
         "stride multiplied behind the divisibility test",
-        "Where the stride divides t + padding - k * dilation, it is multiplied by it; divide.",
+        "Where the stride divides t + padding - k * dilation, the kernel multiplies by "
+        "the stride; divide by it.",
         lambda c: replace(c, divide=_multiplied),
         comes_alone=True,
     ),
     Mistake(
         "dilation added",
-        "The taps lie 1 apart, and all of them dilation further; the input position needs "
-        "k * dilation. Look for + where * belongs.",
+        "The taps are 1 apart, and all of them are shifted by dilation; the input "
+        "position needs k * dilation. Look for + where * belongs.",
         lambda c: replace(c, numerator=lambda c, t, k: t + c.padding - k - c.dilation),
         comes_alone=True,
     ),
     Mistake(
         "dilation divided",
-        "The taps lie k / dilation apart; the input position needs k * dilation.",
+        "The taps are k / dilation apart; the input position needs k * dilation.",
         lambda c: replace(c, numerator=lambda c, t, k: t + c.padding - k // c.dilation),
         comes_alone=True,
     ),
@@ -754,21 +757,22 @@ MISTAKES: tuple[Mistake[Gather], ...] = (
     ),
     Mistake(
         "stride and kernel_size swapped",
-        "The loop takes as many taps as the stride is, and kernel_size divides the position. Look "
-        "for swapped arguments.",
+        "The loop over the taps runs stride times, and kernel_size divides the position. Look for "
+        "swapped arguments.",
         _stride_and_taps_swapped,
         comes_alone=True,
     ),
     Mistake(
         "stride and kernel_size swapped, but not in the weight's index",
-        "The loop takes as many taps as the stride is, beyond a row of weights the next one's, and "
+        "The loop over the taps runs stride times, past a row of weights into the next row, and "
         "kernel_size divides the position. Look for swapped arguments.",
         _stride_and_taps_swapped_in_rows,
         comes_alone=True,
     ),
     Mistake(
         "input channel divided in the weight's index",
-        "The input channel is divided by (out_channels / groups) * kernel_size there; multiply.",
+        "The input channel is divided by (out_channels / groups) * kernel_size in the "
+        "index; multiply by it.",
         _weight_channel_divided,
         comes_alone=True,
     ),

@@ -22,7 +22,7 @@ enum { most_parts = 8 };
 
 /* End the process, because it cannot continue without its device. */
 static void lose(void) {
-  static const char words[] = "\nthe connection to the device is gone\n";
+  static const char words[] = "\nthe connection to the device was lost\n";
   if (write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(1);
   _exit(1);
 }

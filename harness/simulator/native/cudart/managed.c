@@ -81,7 +81,7 @@ static int advance(struct shared *shared, size_t number) {
 static void on_fault(int number, siginfo_t *fault, void *unused) {
   (void)unused;
   static const char words[] =
-      "\nhost code used a pointer to device memory, which only kernels and CUDA's calls can\n";
+      "\nhost code accessed device memory, which only kernels and CUDA's calls can\n";
   pthread_mutex_lock(&lock);
   struct shared *shared = find_locked(fault->si_addr);
   int failed = !shared ||

@@ -98,7 +98,7 @@ def read_variables(text: str) -> tuple[Variable, ...]:
         elif word[1] in TYPE_BYTES:
             kind = word[1]
     if not kind:
-        raise PtxSyntaxError("a declaration of a type that is not known", text)
+        raise PtxSyntaxError("a declaration of an unknown type", text)
     element = TYPE_BYTES[kind]
     variables = []
     for part in split(text):
@@ -141,4 +141,4 @@ def _initial_values(text: str) -> list[int | Symbol]:
         return [operand.value]
     if isinstance(operand, Symbol):
         return [operand]
-    raise PtxSyntaxError("an initialiser of a kind that is not read", text)
+    raise PtxSyntaxError("an initialiser of a kind that is not supported", text)

@@ -225,7 +225,7 @@ class _Parser:
                     )
                 )
         elif text.startswith("."):
-            raise PtxSyntaxError("a directive that is not read", text)
+            raise PtxSyntaxError("a directive that is not supported", text)
         else:
             body.statements.append((text, scope, self.location))
 
@@ -242,7 +242,7 @@ def _declare_registers(text: str, scope: Scope, body: _Body) -> None:
     _, kind, names = text.replace(".reg.", ".reg .", 1).split(None, 2)
     kind = kind.lstrip(".")
     if kind.startswith(("v2", "v4")):
-        raise PtxSyntaxError("vector registers are not read", text)
+        raise PtxSyntaxError("vector registers are not supported", text)
     for raw in names.split(","):
         name = raw.strip()
         ranged = re.fullmatch(r"(\S+?)<(\d+)>", name)

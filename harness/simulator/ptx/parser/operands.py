@@ -97,7 +97,7 @@ def read_operand(text: str, scope: Scope) -> Operand:
         return Register(scope.resolve(text))
     symbol = _SYMBOL.match(text)
     if not symbol:
-        raise PtxSyntaxError("an operand of a kind that is not read", text)
+        raise PtxSyntaxError("an operand of a kind that is not supported", text)
     name = scope.resolve(symbol[1])
     if symbol[2] is None and (text[0] == "%" or text == "_" or name in scope.registers):
         return Register(name)
@@ -128,7 +128,7 @@ def _address(text: str, scope: Scope) -> Address | Group:
     if isinstance(base, Symbol):
         return Address(Symbol(base.name), base.offset + offset)
     if not isinstance(base, Register | Immediate):
-        raise PtxSyntaxError("an address of a kind that is not read", text)
+        raise PtxSyntaxError("an address of a kind that is not supported", text)
     return Address(base, offset)
 
 
