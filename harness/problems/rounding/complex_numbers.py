@@ -174,7 +174,7 @@ def transformed(
     arithmetic = rounding.arithmetic
     terms = (count + arithmetic.extra_terms + 2.0) * arithmetic.accumulation
     if terms >= 0.5:
-        return Tracked(value, torch.full(value.shape, torch.inf, dtype=torch.float64))
+        return Tracked(value, torch.full_like(value, torch.inf, dtype=torch.float64))
     factors = 12.0 * SINGLE + (0.0 if rounding.stored_roundoff else arithmetic.roundoff)
     lost = (2.0 * terms + factors) * total + 20.0 * SINGLE * math.log2(count + 1.0) * norm
     return rounding.rounded(value, (of_operands + lost).expand(value.shape), units=4.0)

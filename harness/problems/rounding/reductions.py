@@ -124,7 +124,10 @@ def product(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs:
     spread = None if x.error is None else operator(x.most, *args, **kwargs) - value.abs()
     is_running = operator.overloadpacket.__name__ == "cumprod"
     count = torch.ones_like(x.value)
-    units = count.cumsum(args[0]) if is_running else torch.tensor(float(x.value.numel()))
+    if is_running:
+        units = count.cumsum(args[0])
+    else:
+        units = torch.full_like(value, x.value.numel() / max(value.numel(), 1), dtype=torch.float64)
     # The largest product of any of the factors, to which those below 1 do not contribute.
     growing = operator(x.most.clamp_min(1.0), *args, **kwargs)
     lost = torch.where(growing < _LARGEST, growing * rounding.arithmetic.smallest, torch.inf)

@@ -17,6 +17,7 @@ MARK = 0x70616D5F6D6973FF
 """The first 8 bytes of every tensor map."""
 _BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)
 """Bytes of an element by its CUtensorMapDataType."""
+_LARGEST_SWIZZLE = 3
 # The NaN that fills elements outside of a tensor, by element type. An H200 uses this pattern.
 _NANS = {6: 0x7FF7, 7: 0x7FF77FF7, 8: 0x7FF77FF77FF77FF7, 9: 0x7FF7} | dict.fromkeys(
     (10, 11, 12), 0x7FF77FF7
@@ -55,11 +56,21 @@ class TensorMap:
 
     @classmethod
     def decode(cls, data: bytes) -> TensorMap | None:
-        """Return the map in 128 bytes, or None if they are not a tensor map."""
+        """Return the map in 128 bytes, or None if they are not a tensor map.
+
+        A kernel can write any bytes there, so every field is checked.
+        """
         entry = TensorMapEntry.from_buffer_copy(data)
-        if entry.mark != MARK:
+        rank = entry.rank
+        if (
+            entry.mark != MARK
+            or not 1 <= rank <= len(entry.dims)
+            or entry.type >= len(_BYTES)
+            or entry.swizzle > _LARGEST_SWIZZLE
+            or not all(entry.element_strides[1:rank])
+        ):
             return None
-        rank, width = entry.rank, _BYTES[entry.type]
+        width = _BYTES[entry.type]
         # Without interleaving, CUDA ignores the element stride of the contiguous dimension.
         steps = (1, *entry.element_strides[1:rank])
         box = entry.box[:rank]

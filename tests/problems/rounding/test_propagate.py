@@ -247,6 +247,13 @@ def test_float32_is_never_beyond_the_bound(name: str, draw: str) -> None:
             assert share(EVERY[name](x), expected(EVERY[name], x), FP32) <= 1.0, seed
 
 
+def test_bound_of_a_product_counts_the_factors_of_one_element() -> None:
+    """A product of 8 factors has the bound of 8 roundings, whatever the size of the tensor."""
+    x = 1.0 + torch.rand(1024, 8, generator=torch.Generator().manual_seed(1))
+    right = expected(lambda x: x.prod(1), x)
+    assert bool((right.bound(FP32) < 10 * 2.0**-24 * right.value).all())
+
+
 @pytest.mark.parametrize(
     "name",
     [
