@@ -34,7 +34,7 @@ from harness.speed.outcome import speed_result
 from harness.speed.plan import Entry, SpeedPlan
 from harness.speed.result import SpeedResult
 from harness.system.errors import UsageError
-from harness.system.futures import settle
+from harness.system.futures import complete_from
 from harness.system.processors import cores_each
 from harness.worker.supervisor import Deadlines
 
@@ -230,7 +230,7 @@ class Client:
         result: Future[SpeedResult] = Future()
 
         def conclude(measured: Future[Measurement]) -> None:
-            settle(result, lambda: speed_result(report, precision, measured.result()))
+            complete_from(result, lambda: speed_result(report, precision, measured.result()))
 
         self._engine.measure(plan).add_done_callback(conclude)
         return result

@@ -31,10 +31,10 @@ from harness.preflight import prepare
 from harness.problems.grid import OWN, Case, Grid, own_and_smaller
 from harness.problems.problem import Problem, load
 from harness.problems.search import Search
-from harness.problems.values import elements_of, left_out
+from harness.problems.values import elements_of, undefined_runs
 from harness.records.coverage import Branch, Coverage
 from harness.records.report import AMISS, BuildReport, CaseReport, Report, not_run
-from harness.searching import Searching
+from harness.searching import SearchRun
 from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.ptx.by_line import PtxOfLine
 from harness.system.allowance import Allowance
@@ -200,7 +200,7 @@ def _notes(problem: Problem, cases: Sequence[Case], schedule: int) -> Iterator[s
                 f"the problem's own inputs are cut down: {cut}; their native size was not run, nor "
                 f"any input of more than {most:,} numbers"
             )
-    without = Counter(name for case in cases for name in left_out(problem.at(case.constants)))
+    without = Counter(name for case in cases for name in undefined_runs(problem.at(case.constants)))
     alike: dict[int, list[str]] = {}
     for name, count in without.items():
         alike.setdefault(count, []).append(name)
@@ -294,7 +294,7 @@ class _Evaluation:
                     fault = worker.request("import").header.get("fault")
                     became = self._became_of_file(blank)
                     if became:
-                        return self._stopped(blank, verdict.of_changed_file(became))
+                        return self._stopped(blank, verdict.stop_for_changed_file(became))
                     if fault:
                         return self._stopped(blank, verdict.of_import_fault(fault))
                     self._on_progress(Progress("imported", cases=len(self._cases)))
@@ -306,7 +306,7 @@ class _Evaluation:
                     else:
                         coverage = self._look_back(worker)
             except WorkerFailure as failure:
-                return self._stopped(blank, verdict.of_failure(failure))
+                return self._stopped(blank, verdict.stop_for_failure(failure))
             if not left or self._time.steps.is_used_up:
                 break
         became = self._became_of_file(blank)
@@ -355,7 +355,7 @@ class _Evaluation:
         self._time.steps = Allowance(search.seconds + self._deadlines.step)
         right = [outcome.case for outcome in outcomes if outcome.report.verdict == "passed"]
         way = (self._problem, self._seed, self._worker, self._check_beyond, self._lines_of)
-        with Searching(*way) as searching:
+        with SearchRun(*way) as searching:
             try:
                 searched = searching.run(search, right, coverage)
             except WorkerFailure as failure:
@@ -412,7 +412,7 @@ class _Evaluation:
         # The oracle runs on the trusted side. A GPU makes its large cases fast enough.
         device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
         problem = self._problem.at(case.constants)
-        needed = lease.need(elements_of(problem, case)) if case.label == "native" else 0
+        needed = lease.bytes_needed(elements_of(problem, case)) if case.label == "native" else 0
         why = ""
         # Other processes may use more memory than their share. The second attempt waits to be
         # alone.

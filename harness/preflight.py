@@ -50,8 +50,8 @@ def prepare(cache: Cache, gpu: CudaOfGpu | None = None) -> Ready:
     """
     try:
         toolchain = find_toolchain(gpu)
-        try_folder(cache.root, "XDG_CACHE_HOME")
-        try_folder(temporary_folder(), "TMPDIR")
+        require_writable(cache.root, "XDG_CACHE_HOME")
+        require_writable(temporary_folder(), "TMPDIR")
         libraries = build_libraries(cache, toolchain)
     except ToolchainError as error:
         raise MachineError(str(error)) from None
@@ -65,7 +65,7 @@ def prepare(cache: Cache, gpu: CudaOfGpu | None = None) -> Ready:
     return Ready(toolchain, libraries)
 
 
-def try_folder(folder: Path, variable: str) -> None:
+def require_writable(folder: Path, variable: str) -> None:
     """Check that a folder can be created and accepts data.
 
     Args:
@@ -96,7 +96,7 @@ def temporary_folder() -> Path:
 
 
 @contextmanager
-def faults_of_machine() -> Iterator[None]:
+def raising_machine_errors() -> Iterator[None]:
     """Raise MachineError for the OSError of a full or read-only disk, as no evaluation can work."""
     try:
         yield

@@ -64,15 +64,15 @@ def lacks(venv: Path, pip_options: Sequence[str]) -> Iterator[Lack]:
         venv: Folder of the virtual environment.
         pip_options: Options for pip beside the packages.
     """
-    found = [no_venv(), no_headers(), no_compiler("C++"), no_compiler("C")]
+    found = [missing_venv(), missing_headers(), missing_compiler("C++"), missing_compiler("C")]
     if found[-2] is None:
-        found.append(no_linking())
-    found.append(no_index(pip_options))
+        found.append(missing_linking())
+    found.append(missing_index(pip_options))
     yield from filter(None, found)
-    yield from no_space(venv)
+    yield from missing_space(venv)
 
 
-def no_venv() -> Lack | None:
+def missing_venv() -> Lack | None:
     """Return a lack if Python cannot make virtual environments, as Debian's python3 alone."""
     if find_spec("venv") and find_spec("ensurepip"):
         return None
@@ -84,7 +84,7 @@ def headers() -> Path:
     return Path(sysconfig.get_path("include", scheme="posix_prefix"))
 
 
-def no_headers() -> Lack | None:
+def missing_headers() -> Lack | None:
     """Return a lack if Python's headers are missing."""
     if (headers() / "Python.h").is_file():
         return None
@@ -101,14 +101,14 @@ def compiler(language: str) -> str | None:
     return next(filter(None, map(shutil.which, names)), None)
 
 
-def no_compiler(language: str) -> Lack | None:
+def missing_compiler(language: str) -> Lack | None:
     """Return a lack if no compiler of `C` or `C++` is found."""
     if compiler(language):
         return None
     return Lack(f"no {language} compiler found", INSTALL_COMPILER)
 
 
-def no_linking() -> Lack | None:
+def missing_linking() -> Lack | None:
     """Return a lack if the compiler cannot link a program with the harness's usual libraries."""
     program = compiler("C++") or ""
     with tempfile.TemporaryDirectory() as folder:
@@ -120,7 +120,7 @@ def no_linking() -> Lack | None:
     return Lack(f"{program} cannot build a program ({lines[0]})", f"{INSTALL_COMPILER} libc6-dev")
 
 
-def no_space(venv: Path) -> Iterator[Lack]:
+def missing_space(venv: Path) -> Iterator[Lack]:
     """Yield a lack for each disk without space for what is installed and built."""
     by_disk: dict[int, list[_Need]] = {}
     for need in _needs(venv.absolute()):
@@ -164,10 +164,10 @@ def _needs(venv: Path) -> Iterator[_Need]:
         yield _Need(_CACHE_BYTES_WITH_CUDA if has_gpu else _CACHE_BYTES, caches, "XDG_CACHE_HOME")
 
 
-def no_index(pip_options: Sequence[str]) -> Lack | None:
+def missing_index(pip_options: Sequence[str]) -> Lack | None:
     """Return a lack if pip, as it is configured here, cannot download a package."""
     pip = _pip()
-    if not pip:  # ensurepip is missing, which `no_venv` reports
+    if not pip:  # ensurepip is missing, which `missing_venv` reports
         return None
     # A dry run tests index, proxy and certificates exactly as pip will use them.
     with tempfile.TemporaryDirectory() as folder:

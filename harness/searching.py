@@ -40,7 +40,7 @@ class Searched:
     coverage: Coverage | None
 
 
-class Searching:
+class SearchRun:
     """Context manager over one search in workers of its own; leaving it ends the last worker.
 
     `judging/search.py` chooses the configurations. This class runs them, and replaces a worker that

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.compiler.cache import file_digest
-from harness.engines.finished import Finished
+from harness.engines.finished import ReportCache
 from harness.evaluate import Request
 from harness.problems.discovery import discover
 from harness.problems.grid import cases_for
@@ -29,9 +29,9 @@ def request_(tmp_path: Path) -> Request:
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> Finished:
+def finished(tmp_path: Path) -> ReportCache:
     """Return a store of finished reports that holds none yet."""
-    return Finished(tmp_path / ".harness", gpu="")
+    return ReportCache(tmp_path / ".harness", gpu="")
 
 
 def of(request: Request) -> Report:
@@ -41,7 +41,7 @@ def of(request: Request) -> Report:
     return replace(blank, content_hash=hashes[0], problem_hash=hashes[1])
 
 
-def test_same_question_gets_the_kept_answer(request_: Request, finished: Finished) -> None:
+def test_same_question_gets_the_kept_answer(request_: Request, finished: ReportCache) -> None:
     """A request finds the kept report despite another seed, core count or deadline.
 
     A seed that the user gives must be the report's.
@@ -58,7 +58,7 @@ def test_same_question_gets_the_kept_answer(request_: Request, finished: Finishe
     "reference", ["reference/conv_transpose1d.py", "tests/faults/reference/double.py"]
 )
 def test_sizes_at_random_are_no_question(
-    request_: Request, finished: Finished, reference: str
+    request_: Request, finished: ReportCache, reference: str
 ) -> None:
     """Sizes drawn at random do not distinguish requests, for any reference.
 
@@ -84,21 +84,23 @@ CHANGES: dict[str, Callable[[Request], Request]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_another_question_does_not(request_: Request, finished: Finished, change: str) -> None:
+def test_another_question_does_not(request_: Request, finished: ReportCache, change: str) -> None:
     """A request with another grid, schedule, set of cases or device does not find the report."""
     finished.keep(request_, of(request_))
     assert finished.find(CHANGES[change](request_)) is None
 
 
 @pytest.mark.parametrize("name", ["mine.py", "conv.py"])
-def test_changed_contents_are_run_again(request_: Request, finished: Finished, name: str) -> None:
+def test_changed_contents_are_run_again(
+    request_: Request, finished: ReportCache, name: str
+) -> None:
     """A change of the submission or of the reference makes the evaluation run again."""
     finished.keep(request_, of(request_))
     (request_.submission.parent / name).write_text("# other\n")
     assert finished.find(request_) is None
 
 
-def test_changed_source_beside_it_is_run_again(request_: Request, finished: Finished) -> None:
+def test_changed_source_beside_it_is_run_again(request_: Request, finished: ReportCache) -> None:
     """A changed file beside the submission makes the evaluation run again.
 
     The submission may compile that file, though its own text does not show that.
@@ -114,7 +116,7 @@ def test_changed_source_beside_it_is_run_again(request_: Request, finished: Fini
 
 
 def test_changed_file_that_it_may_read_is_run_again(
-    request_: Request, finished: Finished, tmp_path_factory: pytest.TempPathFactory
+    request_: Request, finished: ReportCache, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A changed file that `--readable` names makes the evaluation run again."""
     table = tmp_path_factory.mktemp("readable") / "table.txt"
@@ -127,7 +129,7 @@ def test_changed_file_that_it_may_read_is_run_again(
     assert finished.find(replace(request_, readable=(table,))) is None
 
 
-def test_an_error_is_tried_again(request_: Request, finished: Finished) -> None:
+def test_an_error_is_tried_again(request_: Request, finished: ReportCache) -> None:
     """An error is evaluated again, since the machine may have caused it.
 
     Examples are a deadline, a full disk and a killed process.
@@ -138,7 +140,7 @@ def test_an_error_is_tried_again(request_: Request, finished: Finished) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\xff\0", b'{"schema": 1}'])
 def test_damaged_file_is_as_none(
-    request_: Request, finished: Finished, tmp_path: Path, damage: bytes
+    request_: Request, finished: ReportCache, tmp_path: Path, damage: bytes
 ) -> None:
     """A damaged report file counts as missing, and the next evaluation replaces it."""
     finished.keep(request_, of(request_))
@@ -149,7 +151,7 @@ def test_damaged_file_is_as_none(
     assert finished.find(request_)
 
 
-def test_old_ones_are_swept_up(request_: Request, finished: Finished, tmp_path: Path) -> None:
+def test_old_ones_are_swept_up(request_: Request, finished: ReportCache, tmp_path: Path) -> None:
     """A new report deletes old ones, so that the folder does not grow for ever."""
     finished.keep(request_, of(request_))
     (file,) = (tmp_path / ".harness").iterdir()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.evaluate import evaluate
-from harness.judging.layouts import WORDS, promises
+from harness.judging.layouts import WORDS, claims_to_handle
 from harness.problems.arrange import arrange
 from harness.problems.problem import load
 from harness.problems.runs import Arrangement
@@ -111,7 +111,7 @@ def test_what_a_text_promises(text: str, arrangement: Arrangement, expected: boo
 
     A comment is not.
     """
-    assert promises(text, arrangement) == expected
+    assert claims_to_handle(text, arrangement) == expected
 
 
 def test_arranged_values_are_the_same() -> None:

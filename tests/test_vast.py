@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.evaluate import evaluate
-from harness.judging.layouts import WORDS, promises
+from harness.judging.layouts import WORDS, claims_to_handle
 from harness.problems.vast import VAST, VastArrangement, vast
 from harness.records.report import Report
 from harness.simulator.execution.chosen import Near, chosen_blocks
@@ -181,7 +181,7 @@ def test_what_wraps_around_fails(tmp_path: Path, way: str, name: str, expected: 
 @pytest.mark.thorough
 def test_who_promises_nothing_gets_a_note(tmp_path: Path) -> None:
     """A kernel that never mentions so many numbers gets a note, as it was not written for them."""
-    assert not promises(SILENT, "rows")
+    assert not claims_to_handle(SILENT, "rows")
     report = check("read in 31", tmp_path, SILENT)
     assert report.verdict == "passed", report.message
     (note,) = notes_of(report)

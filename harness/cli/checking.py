@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from harness.cli.narrowing import Selected, narrowed
+from harness.cli.notes import open_json, print_notes, print_refusals, refusals
 from harness.cli.options import (
     NOT_PASSED,
     PASSED,
@@ -22,13 +22,13 @@ from harness.cli.options import (
     engine_choice,
     reference_paths,
 )
-from harness.cli.saying import open_json, refusals, say_what_is_missing, say_what_is_refused
-from harness.cli.showing import show
+from harness.cli.selection import Selected, select_cases
+from harness.cli.terminal import print_report
 from harness.defaults import RESULTS
 from harness.engines.engine import Engine, EngineChoice, evaluate_all
 from harness.engines.evaluator import EvaluationError
 from harness.engines.finished import FOLDER as FINISHED
-from harness.engines.finished import Finished
+from harness.engines.finished import ReportCache
 from harness.engines.progress import ProgressLines
 from harness.evaluate import Request, fresh_run
 from harness.leaderboard.page import page as leaderboard
@@ -44,11 +44,11 @@ from harness.records.junit import TestCase, junit, no_submission, not_evaluated,
 from harness.records.report import Report
 from harness.records.requirements import Requirements
 from harness.report_page.data import pairs_of
-from harness.report_page.page import LEADERBOARD, NAME, counted, page, target
+from harness.report_page.page import LEADERBOARD, NAME, page, subtitle_for, target
 from harness.sandbox import layers
 from harness.speed.result import of_problems
 from harness.system.files import write_whole
-from harness.system.output import CarefulWriter, JsonLines, say
+from harness.system.output import FaultTolerantWriter, JsonLines, say
 from harness.system.processors import cores_each
 from harness.worker.supervisor import Deadlines
 
@@ -76,7 +76,7 @@ def check(options: argparse.Namespace) -> int:
         if fits(submission, problem) is None
     ]
     if options.case:
-        pairs = narrowed(pairs, options.case, options.grid, seed)
+        pairs = select_cases(pairs, options.case, options.grid, seed)
     run = fresh_run()
     jobs = options.jobs or hardware.jobs
     requests = [
@@ -105,10 +105,10 @@ def check(options: argparse.Namespace) -> int:
         json_lines = open_json(options.json, stack)
         # With `--json -`, standard output holds JSON alone, and people read standard error.
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
-        say_what_is_missing(out)
-        refused = say_what_is_refused(found, problems, out)
+        print_notes(out)
+        refused = print_refusals(found, problems, out)
         required = Requirements(options.require, options.require_coverage, options.require_own_work)
-        finished = Finished(FINISHED, hardware.gpu)
+        finished = ReportCache(FINISHED, hardware.gpu)
         checking = Checking(finished, json_lines, out, required, no_color=options.no_color)
         if options.junitxml:
             tests = [no_submission(*each) for each in refusals(found, problems)]
@@ -138,7 +138,7 @@ class Checking:
 
     def __init__(
         self,
-        finished: Finished,
+        finished: ReportCache,
         json_lines: JsonLines | None,
         out: IO[str],
         required: Requirements,
@@ -151,7 +151,7 @@ class Checking:
         self._finished = finished
         self._json_lines = json_lines
         self._out = out
-        self._careful = CarefulWriter(partial(print, file=sys.stderr, flush=True))
+        self._careful = FaultTolerantWriter(partial(print, file=sys.stderr, flush=True))
         self._not_evaluated = 0
         self._tests: list[TestCase] = []
         self._covered: list[tuple[str, str, Coverage]] = []
@@ -174,7 +174,7 @@ class Checking:
         pairs = pairs_of(self._reports, of_problems(RESULTS, {r.problem for r in self._reports}))
         file = target(path)
         links = () if file == path else (("leaderboard", LEADERBOARD),)
-        text = page(pairs, counted(len(self._reports)), links)
+        text = page(pairs, subtitle_for(len(self._reports)), links)
         self._careful.write(f"--html {file}", partial(write_whole, file, text))
         if links:
             ranked = [
@@ -252,7 +252,7 @@ class Checking:
         if report.coverage:
             title = f"{report.submission} on {report.problem}"
             self._covered.append((title, report.path, report.coverage))
-        show(report, self._out, no_color=self._no_color)
+        print_report(report, self._out, no_color=self._no_color)
         for unmet in self._required.unmet(report):
             self.all_passed = False
             say(f"{report.submission} on {report.problem}: requirement not met: {unmet}", self._out)

@@ -16,9 +16,9 @@ def add_to(commands: Commands) -> None:
 
 
 def _run(_: argparse.Namespace) -> int:
-    from harness.cli import examining
+    from harness.cli.requirements import find_requirements
 
-    requirements = examining.examine()
+    requirements = find_requirements()
     for requirement in requirements:
         print(requirement.line)
     return PASSED if all(requirement.is_fine for requirement in requirements) else NOT_PASSED

@@ -57,7 +57,11 @@ def gate(options: argparse.Namespace) -> int:
     thresholds = asked.no_looser_than(_of_base(options, asked))
     with tempfile.TemporaryDirectory(prefix="harness-gate-") as folder:
         comparison = _comparison(options, gate_options, Path(folder))
-        notes = (*comparison.notes, *_strangers(asked, options), *_loosened(asked, thresholds))
+        notes = (
+            *comparison.notes,
+            *_unknown_problems(asked, options),
+            *_loosened(asked, thresholds),
+        )
         how = f"on the {gate_options.device}, {comparison.values}"
         say(f"gate: this tree against {comparison.title}, {how}", sys.stdout)
         decisions = decide(comparison.plan.pairs, gate_options, comparison.evidence, thresholds)
@@ -128,7 +132,9 @@ def _loosened(asked: settings.Thresholds, used: settings.Thresholds) -> Iterator
         )
 
 
-def _strangers(thresholds: settings.Thresholds, options: argparse.Namespace) -> Iterator[str]:
+def _unknown_problems(
+    thresholds: settings.Thresholds, options: argparse.Namespace
+) -> Iterator[str]:
     """Yield a note for each threshold whose problem is not among the references."""
     if not thresholds.problems:
         return

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from typing import IO
 
 from harness import devices
+from harness.cli.notes import open_json, print_notes, print_refusals
 from harness.cli.options import NOT_PASSED, PASSED, reference_paths
-from harness.cli.saying import open_json, say_what_is_missing, say_what_is_refused
 from harness.compiler.cache import Cache, default_root
 from harness.evaluate import Request
 from harness.preflight import prepare
@@ -40,8 +40,8 @@ def profile_one(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         json_lines = open_json(options.json, stack)
         out = sys.stderr if json_lines and json_lines.is_standard_output else sys.stdout
-        say_what_is_missing(out)
-        refused = say_what_is_refused(found, problems, out)
+        print_notes(out)
+        refused = print_refusals(found, problems, out)
         failed = False
         for submission, problem in pairs:
             request = Request(

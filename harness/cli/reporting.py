@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.cli.options import NOT_PASSED, PASSED
-from harness.cli.showing import show
+from harness.cli.terminal import print_report
 from harness.gate.before import records
 from harness.records import store
 from harness.records.report import Report
 from harness.report_page.data import Pair, pairs_of
-from harness.report_page.page import counted, page, target
+from harness.report_page.page import page, subtitle_for, target
 from harness.speed.result import SpeedResult, of_problems
 from harness.system.errors import UsageError
 from harness.system.files import write_whole
@@ -38,10 +38,10 @@ def report(options: argparse.Namespace) -> int:
     problems = {each.problem for each in reports}
     pairs = pairs_of(reports, [*of_problems(options.results, problems), *measured])
     if options.html:
-        _write(options.html, pairs, counted(len(reports)))
+        _write(options.html, pairs, subtitle_for(len(reports)))
     else:
         for pair in pairs:
-            show(pair.reports[-1], sys.stdout, no_color=options.no_color)
+            print_report(pair.reports[-1], sys.stdout, no_color=options.no_color)
     return PASSED if all(pair.reports[-1].is_right for pair in pairs) else NOT_PASSED
 
 

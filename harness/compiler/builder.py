@@ -118,7 +118,7 @@ class Builder:
                 flags.torch_version(),
                 self.toolchain.host.version,
                 self.toolchain.cuda.version,
-                *flags.wherever_torch_lies(
+                *flags.without_torch_folder(
                     flags.link_command(extension, self.toolchain, self.target, (), LIBRARY)
                 ),
                 *_overlay_digests(),
@@ -295,7 +295,7 @@ def build_shared_library(
             compiler.version,
             flags.torch_version(),
             # A second copy of the harness, such as another clone, shares this build.
-            *flags.wherever_torch_lies(
+            *flags.without_torch_folder(
                 word.replace(str(PACKAGE), "harness") for word in (*arguments, *libraries)
             ),
             *map(file_digest, sorted(beside)),

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from harness.compiler.job import Job, Result
-from harness.compiler.mending import may_mend
+from harness.compiler.mending import other_headers_may_help
 from harness.compiler.ninja import CompileError, dependencies, run_ninja
 from harness.sandbox.limits import Limits, die_with_parent
 from harness.system import codec
@@ -42,7 +42,7 @@ def _do(job: Job, folder: Path) -> Result:
             run_ninja(folder, missing)
         except CompileError as error:
             others = job.attempts[attempt + 1 :]
-            if not others or not may_mend(error.output, others[0][0].command):
+            if not others or not other_headers_may_help(error.output, others[0][0].command):
                 raise
         else:
             break

@@ -326,7 +326,7 @@ def torch_version() -> str:
     return str(torch.__version__)
 
 
-def wherever_torch_lies(words: Iterable[str]) -> Iterator[str]:
+def without_torch_folder(words: Iterable[str]) -> Iterator[str]:
     """Yield a command's words for a build's key, independent of the folder that contains torch.
 
     The ABI tag of its Python stands for the folder. A build contains no path to torch's libraries,

@@ -25,7 +25,7 @@ _WHATEVER_IS_DECLARED = re.compile(
 _SYSTEMS = ("/usr/include",)
 
 
-def may_mend(output: str, command: Sequence[str]) -> bool:
+def other_headers_may_help(output: str, command: Sequence[str]) -> bool:
     """Return whether another attempt may succeed.
 
     Args:

@@ -200,12 +200,12 @@ def find_python_headers() -> Path:
     Raises:
         ToolchainError: The headers are missing.
     """
-    _refuse(preinstall.no_headers())
+    _refuse(preinstall.missing_headers())
     return preinstall.headers()
 
 
 def _compiler(language: str) -> HostCompiler:
-    _refuse(preinstall.no_compiler(language))
+    _refuse(preinstall.missing_compiler(language))
     path = preinstall.compiler(language) or ""
     return HostCompiler(Path(path), _first_line(path, "--version"))
 

@@ -28,7 +28,7 @@ def torch_note(version: str | None = None) -> str:
     The installed release is the default.
 
     >>> torch_note("2.99.1+cu140")
-    'torch 2.99 was not tried with this version of the harness'
+    'torch 2.99 was not tested with this version of the harness'
     >>> torch_note("2.13.0+cpu")
     ''
     """

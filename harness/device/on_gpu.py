@@ -20,7 +20,7 @@ from harness.gpu.driver import Driver, DriverError, current_stream
 from harness.gpu.properties import properties_of_gpu
 from harness.gpu.side_streams import SideStreams
 from harness.gpu.stopwatch import Stopwatch
-from harness.gpu.window import OpenedWindow
+from harness.gpu.window import ImportedMemory
 from harness.simulator.counters.counters import KernelCounters
 from harness.simulator.execution.chosen import Near
 from harness.simulator.execution.coverage import Lines
@@ -389,7 +389,7 @@ def gpu(record: Record, assembler: Assembler) -> Executor:
     stopwatch = Stopwatch(driver, streams)
     memory = GpuMemory(driver, limit, partial(encoded_map, driver), stopwatch)
     device = GpuDevice(driver, memory, record, assembler, stopwatch)
-    return Executor(memory, device, OpenedWindow(), streams)
+    return Executor(memory, device, ImportedMemory(), streams)
 
 
 def _attributes(launch: LaunchRequest) -> ctypes.Array[_LaunchAttribute]:

@@ -28,7 +28,7 @@ from harness.device.values import (
     OnDevice,
     Reader,
     bytes_told,
-    written,
+    encode,
 )
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
 from harness.simulator.layout.scalar_types import DTYPES
@@ -96,7 +96,7 @@ class Operators:
         told = bytes_told(results) + call.bytes_of_shapes()
         if told:
             self._record.add("copy", TO_HOST, told)
-        return written(results)
+        return encode(results)
 
 
 def _operator(name: object, overload: object, device: torch.device) -> Any:
@@ -167,7 +167,7 @@ class _Call:
         self._results: list[Tensor] = []
         self._has_list = any(isinstance(each, list) and _has_tensor(each) for each in arguments)
         self._arguments = [
-            _checked(str(argument.real_type), self._resolved(each))
+            _converted_enum(str(argument.real_type), self._resolved(each))
             for argument, each in zip(self._schema.arguments, arguments, strict=True)
         ]
         # The worker sends a number for a tensor that torch has made from a number.
@@ -375,7 +375,7 @@ class _Call:
             self._memory.mark(place, of_kernels=self._of_kernels)
 
 
-def _checked(kind: str, value: object) -> object:
+def _converted_enum(kind: str, value: object) -> object:
     """Check a number that stands for a dtype, a layout or a memory format.
 
     torch does not check these. A dtype's number is converted; any other value is returned as it is.

@@ -16,7 +16,7 @@ from typing import IO, Any
 from torch import Tensor
 
 from harness.device.main import MOST_BYTES, Instructions
-from harness.gpu.window import WORTHWHILE_BYTES, Window, own_window, room_for
+from harness.gpu.window import WORTHWHILE_BYTES, ExportedMemory, own_window, room_for
 from harness.messages.channel import Channel, Message
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.fork_server import FIRST_DESCRIPTOR, Programs
@@ -130,7 +130,7 @@ class DeviceClient:
         channel: Channel,
         worker_socket: socket.socket,
         end: Callable[[], None],
-        window: Window | None = None,
+        window: ExportedMemory | None = None,
     ) -> None:
         """Take over the device's channel.
 

@@ -210,7 +210,7 @@ def _bytes_of(value: object) -> int:
     return 0
 
 
-def written(values: Sequence[object]) -> bytes:
+def encode(values: Sequence[object]) -> bytes:
     """Return results as the bytes of an answer."""
     return b"".join(map(_written, values))
 
@@ -228,7 +228,7 @@ def _written(value: object) -> bytes:
         case complex():
             return _packed(Value.COMPLEX, "dd", value.real, value.imag)
         case list() | tuple():
-            return _packed(Value.LIST, "Q", len(value)) + written(value)
+            return _packed(Value.LIST, "Q", len(value)) + encode(value)
         case Place():
             return _packed(Value.TENSOR) + _place(value)
         case Argument(number, place):

@@ -26,7 +26,7 @@ import torch
 
 from harness.building import build
 from harness.evaluate import OnProgress, Progress, Request, evaluate
-from harness.preflight import faults_of_machine
+from harness.preflight import raising_machine_errors
 from harness.records.report import Report
 from harness.sandbox.confined import SandboxError
 from harness.speed.contender import ContenderError
@@ -81,7 +81,7 @@ def attempt_measure(plan: SpeedPlan) -> Measurement:
 @contextmanager
 def _in_one_line() -> Iterator[None]:
     try:
-        with faults_of_machine():
+        with raising_machine_errors():
             yield
     except OSError as error:
         said = error.strerror or str(error)

@@ -43,7 +43,7 @@ _SOURCES = frozenset(
 )
 
 
-class Finished:
+class ReportCache:
     """Reports of the evaluations that ended in this run and in earlier ones."""
 
     def __init__(self, folder: Path, gpu: str) -> None:
@@ -96,7 +96,7 @@ class Finished:
     @cached_property
     def _surroundings(self) -> tuple[str, ...]:
         """Everything outside the request that decides the course of an evaluation."""
-        return (self._gpu, torch_version(), __version__, own_digest(), *_compilers(self._gpu))
+        return (self._gpu, torch_version(), __version__, harness_digest(), *_compilers(self._gpu))
 
     def _sweep(self) -> None:
         """Remove reports that are too old to be reused."""
@@ -121,7 +121,7 @@ def _compilers(gpu: str) -> tuple[str, ...]:
     return (toolchain.cuda.version, toolchain.host.version)
 
 
-def own_digest() -> str:
+def harness_digest() -> str:
     """Return a digest of the harness's own files.
 
     During development the files change while the version stays the same.

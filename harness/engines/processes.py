@@ -51,7 +51,7 @@ class Processes:
         self._idle: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
         self._processes: set[subprocess.Popen[str]] = set()
         self._threads = ThreadPoolExecutor(jobs, thread_name_prefix="evaluation")
-        self._gpu = _OneOrMany()
+        self._gpu = _SharedOrExclusive()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -118,7 +118,7 @@ class Processes:
             answer = _converse(process, what, asked, on_progress)
         except (BrokenPipeError, EOFError):
             self._drop(process)
-            raise Lost(f"not evaluated: {_epitaph(process)}; check it again") from None
+            raise Lost(f"not evaluated: {_exit_reason(process)}; check it again") from None
         except (ContenderError, EvaluationError, MachineError):
             self._idle.put(process)
             raise
@@ -148,7 +148,7 @@ class Processes:
             self._processes.discard(process)
 
 
-class _OneOrMany:
+class _SharedOrExclusive:
     """A lock that many users share, or one user holds alone."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class _OneOrMany:
                 self._changed.notify_all()
 
 
-def _epitaph(process: subprocess.Popen[str]) -> str:
+def _exit_reason(process: subprocess.Popen[str]) -> str:
     code = process.wait()
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
     return f"the harness's evaluator process {how}"

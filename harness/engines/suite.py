@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.engines.engine import Engine
 from harness.engines.evaluator import EvaluationError
-from harness.engines.finished import Finished
+from harness.engines.finished import ReportCache
 from harness.evaluate import Progress, Request
 from harness.records import store
 from harness.records.render import case_lines, headline
@@ -23,8 +23,8 @@ from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
 from harness.system.errors import MachineError
 from harness.system.escape import printable
-from harness.system.futures import settle
-from harness.system.output import CarefulWriter
+from harness.system.futures import complete_from
+from harness.system.output import FaultTolerantWriter
 
 # Seconds after which a waiting user gets a line on the current activity.
 _PATIENCE_SECONDS = 5.0
@@ -128,7 +128,7 @@ class PendingEvaluation:
             self._times.set_result(None)
 
     def _take_times(self, measured: Future[Measurement]) -> None:
-        settle(self._times, measured.result)
+        complete_from(self._times, measured.result)
 
     def is_done(self) -> bool:
         """Return whether the report is finished, or all cases are done and it is about to be."""
@@ -172,7 +172,7 @@ class Suite:
         self,
         start: Callable[[], Engine],
         reports: Path,
-        finished: Finished,
+        finished: ReportCache,
         say: Say,
         *,
         ahead: bool,
@@ -188,7 +188,7 @@ class Suite:
         self._finished = finished
         # Printed at the end, because pytest attributes output to the test that is running.
         self.troubles: list[str] = []
-        self._careful = CarefulWriter(self.troubles.append)
+        self._careful = FaultTolerantWriter(self.troubles.append)
         self._say = say
         self._engine: Engine | None = None
         self._stack = contextlib.ExitStack()

@@ -11,7 +11,7 @@ from harness.engines.evaluator import EvaluationError
 from harness.evaluate import Request
 from harness.gate import speed
 from harness.gate.decision import Change
-from harness.gate.plan import BothSides
+from harness.gate.plan import Pair
 from harness.records.report import Report
 from harness.speed import plan as speed_plan
 from harness.speed import result as results
@@ -31,13 +31,11 @@ _SHARP = 0.2
 class Evidence(Protocol):
     """A source of numbers."""
 
-    def __call__(
-        self, pair: BothSides, head: Report, base: Report | None, threshold: float
-    ) -> Change:
+    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
         """Compare a pair whose sides are both right."""
 
 
-def counted(pair: BothSides, head: Report, base: Report | None, threshold: float) -> Change:
+def compare_counters(pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
     """Compare the counters of both sides on the simulator."""
     del pair
     if base is None or base.counters is None or head.counters is None:
@@ -68,9 +66,7 @@ class Measured:
     request: Callable[[Path, Path], Request]
     seconds: float
 
-    def __call__(
-        self, pair: BothSides, head: Report, base: Report | None, threshold: float
-    ) -> Change:
+    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
         """Measure both versions and compare them."""
         if base is None or base.precision is None or head.precision is None or pair.head is None:
             return Change("missing", "times", "one version cannot be run")
@@ -109,13 +105,11 @@ class Recorded:
 
     folder: Path
 
-    def __call__(
-        self, pair: BothSides, head: Report, base: Report | None, threshold: float
-    ) -> Change:
+    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
         """Look up the results of both versions and compare them."""
         before = pair.before.result if pair.before else None
         if before is None:
-            return counted(pair, head, base, threshold)
+            return compare_counters(pair, head, base, threshold)
         now = self._newest(head)
         if now is None:
             reason = f"{self.folder} has no result of this version; measure it on {before.device}"

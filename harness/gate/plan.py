@@ -14,7 +14,7 @@ from harness.problems.problem import Problem
 
 
 @dataclass(frozen=True)
-class BothSides:
+class Pair:
     """One submission on one problem, on both sides.
 
     Attributes:
@@ -48,7 +48,7 @@ class GatePlan:
         renamed: Old names by new names.
     """
 
-    pairs: tuple[BothSides, ...]
+    pairs: tuple[Pair, ...]
     rejected: tuple[Rejected, ...]
     renamed: Mapping[str, str]
 
@@ -120,7 +120,7 @@ def _renamed(head: Discovery, base: Mapping[Key, Before]) -> dict[str, str]:
 
 def _of_problem(
     head: Discovery, problem: Problem, base: Mapping[Key, Before], everything: bool
-) -> Iterator[BothSides]:
+) -> Iterator[Pair]:
     now = {submission.name: submission for submission in head.submissions}
     broken = {rejected.path.stem: rejected for rejected in head.rejected}
     names = {name for name, about in base if about == problem.name}
@@ -130,16 +130,14 @@ def _of_problem(
         if name in fitting:
             submission = now[name]
             changed = everything or before is None or _differs(submission, problem, before)
-            yield BothSides(
-                name, problem, submission, before, path=submission.path, is_changed=changed
-            )
+            yield Pair(name, problem, submission, before, path=submission.path, is_changed=changed)
         elif name in now:
             why = fits(now[name], problem) or ""
-            yield BothSides(name, problem, None, before, why, now[name].path)
+            yield Pair(name, problem, None, before, why, now[name].path)
         elif name in broken:
-            yield BothSides(name, problem, None, before, broken[name].message, broken[name].path)
+            yield Pair(name, problem, None, before, broken[name].message, broken[name].path)
         else:
-            yield BothSides(name, problem, None, before)
+            yield Pair(name, problem, None, before)
 
 
 def _differs(submission: Submission, problem: Problem, before: Before) -> bool:

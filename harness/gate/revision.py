@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from harness.gate import git
 from harness.gate.git import RevisionError
 
-__all__ = ["RevisionError", "Side", "Tree", "content_at", "export"]
+__all__ = ["RevisionError", "Snapshot", "Tree", "content_at", "export"]
 
 # A link may lead to another link. A chain that is longer than operating systems follow leads
 # nowhere.
@@ -26,7 +26,7 @@ _Found = dict[str, tuple[str, bytes]]
 
 
 @dataclass(frozen=True)
-class Side:
+class Snapshot:
     """One version of some files and folders of a repository.
 
     Attributes:
@@ -63,8 +63,8 @@ class Tree:
 
     commit: str
     root: Path
-    base: Side
-    head: Side
+    base: Snapshot
+    head: Snapshot
 
     def name(self, path: Path) -> str | None:
         """Return the name of a path of the working tree; None if it lies outside."""
@@ -215,7 +215,7 @@ def _target(entry: tuple[str, tuple[str, bytes]]) -> str | None:
     return None if there.startswith("..") else there
 
 
-def _write(folder: Path, found: _Found) -> Side:
+def _write(folder: Path, found: _Found) -> Snapshot:
     """Write files first and links last, so that no file is written through a link."""
     folder.mkdir()
     outside: dict[str, str] = {}
@@ -235,7 +235,9 @@ def _write(folder: Path, found: _Found) -> Side:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise RevisionError(f"{name!a} of the repository cannot be written: {reason}") from None
-    return Side(folder, {n: (mode, hash(content)) for n, (mode, content) in found.items()}, outside)
+    return Snapshot(
+        folder, {n: (mode, hash(content)) for n, (mode, content) in found.items()}, outside
+    )
 
 
 def _place(folder: Path, name: str) -> Path:

@@ -19,7 +19,7 @@ from harness.gate.before import RecordError
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.gate.decision import Change, Decision
 from harness.gate.evidence import Evidence
-from harness.gate.plan import BothSides
+from harness.gate.plan import Pair
 from harness.gate.settings import Thresholds
 from harness.problems.discovery import Submission
 from harness.problems.grid import Case, Grid, Label, case_again, cases_for
@@ -86,29 +86,29 @@ class GateOptions:
 class _Asked:
     """A pair with its requests; None for a side that is not evaluated."""
 
-    pair: BothSides
+    pair: Pair
     head: Request | None = None
     base: Request | None = None
 
 
 @dataclass(frozen=True)
-class _Sides:
+class _EvaluatedPair:
     """A pair with the results of its requests; None for a side that was not evaluated."""
 
-    pair: BothSides
+    pair: Pair
     head: Report | EvaluationError | None
     base: Report | EvaluationError | None
 
 
 def decide(
-    pairs: Sequence[BothSides], options: GateOptions, evidence: Evidence, thresholds: Thresholds
+    pairs: Sequence[Pair], options: GateOptions, evidence: Evidence, thresholds: Thresholds
 ) -> list[Decision]:
     """Decide on every changed pair, in the order of the pairs.
 
     Raises:
         harness.system.errors.MachineError: This machine cannot evaluate anything.
     """
-    asked = [_ask(pair, options) for pair in pairs if pair.is_changed]
+    asked = [_requests_of(pair, options) for pair in pairs if pair.is_changed]
     requests = [request for each in asked for request in (each.head, each.base) if request]
     if requests:
         options.engine.prepare()
@@ -117,7 +117,7 @@ def decide(
     results = dict(evaluate_all(engine, requests, ProgressLines(sys.stderr).follow))
     in_order = (results[place] for place in range(len(requests)))
     sides = [
-        _Sides(
+        _EvaluatedPair(
             each.pair,
             next(in_order) if each.head else None,
             next(in_order) if each.base else None,
@@ -127,7 +127,7 @@ def decide(
     return [_decision(each, options, evidence, thresholds) for each in sides]
 
 
-def _ask(pair: BothSides, options: GateOptions) -> _Asked:
+def _requests_of(pair: Pair, options: GateOptions) -> _Asked:
     before = pair.before
     if pair.head is None or pair.unread or (before is None and not options.allow_new):
         return _Asked(pair)
@@ -154,7 +154,7 @@ def _grid(request: Request, problem: Problem, submission: Submission) -> tuple[C
     return cases_for(problem, submission, request.grid, request.device, seed=request.seed)
 
 
-def _recorded_cases(pair: BothSides, head: Submission, report: Report) -> tuple[Case, ...]:
+def _recorded_cases(pair: Pair, head: Submission, report: Report) -> tuple[Case, ...]:
     """Return the cases of a recorded check, except the own configuration, which every grid has.
 
     Raises:
@@ -196,7 +196,7 @@ def _why_no_case(problem: Problem, case: CaseReport) -> str:
 
 
 def _decision(
-    sides: _Sides, options: GateOptions, evidence: Evidence, thresholds: Thresholds
+    sides: _EvaluatedPair, options: GateOptions, evidence: Evidence, thresholds: Thresholds
 ) -> Decision:
     pair = sides.pair
     threshold = thresholds.of(pair.problem.name)
@@ -209,7 +209,7 @@ def _decision(
 
 
 def _change(
-    sides: _Sides, options: GateOptions, evidence: Evidence, threshold: float
+    sides: _EvaluatedPair, options: GateOptions, evidence: Evidence, threshold: float
 ) -> tuple[Change, int | None]:
     """Return the change of a pair, and the line to blame."""
     pair, before = sides.pair, sides.pair.before

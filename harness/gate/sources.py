@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.gate.before import recorded
-from harness.gate.evidence import Evidence, Measured, Recorded, counted
-from harness.gate.plan import BothSides, GatePlan, in_tree, plan, unread
-from harness.gate.revision import Side, Tree, export
+from harness.gate.evidence import Evidence, Measured, Recorded, compare_counters
+from harness.gate.plan import GatePlan, Pair, in_tree, plan, unread
+from harness.gate.revision import Snapshot, Tree, export
 from harness.gate.run import GateOptions
 from harness.problems.discovery import Discovery, Rejected, discover
 from harness.problems.problem import Problem
@@ -102,7 +102,7 @@ def with_revision(
     return Comparison(f"{revision} ({tree.commit[:12]})", values, found, _evidence(options), notes)
 
 
-def _on_side(side: Side, names: Sequence[str]) -> Discovery:
+def _on_side(side: Snapshot, names: Sequence[str]) -> Discovery:
     """Return what one version has under some names."""
     there = [path for name in names if (path := side.where(name))]
     found = _without_folders(discover(there) if there else Discovery((), ()))
@@ -122,7 +122,7 @@ def _as_named(rejected: Rejected, tree: Tree) -> Rejected:
     return replace(rejected, path=tree.root / tree.head.name(rejected.path), message=message)
 
 
-def _pair_as_named(pair: BothSides, tree: Tree) -> BothSides:
+def _pair_as_named(pair: Pair, tree: Tree) -> Pair:
     if pair.path is None or not pair.path.is_relative_to(tree.head.folder):
         return pair
     return replace(pair, path=tree.root / tree.head.name(pair.path))
@@ -135,7 +135,7 @@ def _renames(found: GatePlan) -> Iterator[str]:
 
 def _evidence(options: GateOptions) -> Evidence:
     if options.device == "simulator":
-        return counted
+        return compare_counters
     return Measured(options.measure, options.request, _SECONDS)
 
 
@@ -166,6 +166,6 @@ def _beside(
     return sorted(set(changed) - accounted)
 
 
-def _names(side: Side, found: Discovery) -> Iterator[str]:
+def _names(side: Snapshot, found: Discovery) -> Iterator[str]:
     yield from (side.name(submission.path) for submission in found.submissions)
     yield from (side.name(rejected.path) for rejected in found.rejected)

@@ -28,13 +28,13 @@ _COPIES = 4.0
 _OF_TWO_PROCESSES = 3 << 29
 
 
-def of_current_gpu() -> Account:
+def of_current_gpu() -> MemoryBudget:
     """Return the account of the GPU that this process computes on."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    return Account(str(properties.uuid), int(_SHARED_OUT * properties.total_memory))
+    return MemoryBudget(str(properties.uuid), int(_SHARED_OUT * properties.total_memory))
 
 
-def need(elements: int) -> int:
+def bytes_needed(elements: int) -> int:
     """Return the bytes that a case needs, from the elements of inputs, weights and output."""
     return int(4 * elements * _COPIES) + _OF_TWO_PROCESSES
 
@@ -45,7 +45,7 @@ def evaluations_that_fit() -> int:
     return max(1, int((1 - _SHARED_OUT) * total) // _OF_TWO_PROCESSES)
 
 
-class Account:
+class MemoryBudget:
     """The account of one GPU, in a locked JSON file.
 
     A file survives processes, and a process may be killed while it holds a share. So entries are

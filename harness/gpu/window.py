@@ -23,7 +23,7 @@ Placed = list[dict[str, Any]]
 """Plain data with the offset in bytes, the shape and the dtype of each tensor in a window."""
 
 
-class Window:
+class ExportedMemory:
     """The memory, in the process that owns it."""
 
     is_alive = True
@@ -66,15 +66,15 @@ class Window:
         self.handle = ""
 
 
-_windows: Shared[None, Window] = Shared(lambda _: Window())
+_windows: Shared[None, ExportedMemory] = Shared(lambda _: ExportedMemory())
 
 
-def own_window() -> Window:
+def own_window() -> ExportedMemory:
     """Return this process's only window; its conversations use it one at a time."""
     return _windows.get(None)
 
 
-class OpenedWindow:
+class ImportedMemory:
     """The memory, in the process that opens it."""
 
     def __init__(self) -> None:

@@ -21,10 +21,10 @@ from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
 from harness.judging.integrity import Judged, changed_values, judge_arithmetic
 from harness.judging.judge import judge, judge_with_bits
 from harness.judging.kept_bits import Rounding
-from harness.judging.layouts import WORDS, promises
+from harness.judging.layouts import WORDS, claims_to_handle
 from harness.judging.operator_work import Operands
 from harness.judging.picture import WrongOutput
-from harness.judging.vast import judge_parts, missing_parts
+from harness.judging.vast import describe_missing_parts, judge_parts
 from harness.messages.channel import Message
 from harness.messages.digests import digest
 from harness.problems.grid import OWN, Case
@@ -240,7 +240,7 @@ class CaseCheck:
 
         After a timeout on a GPU, the message includes the reference's time.
         """
-        stop = verdict.of_failure(failure)
+        stop = verdict.stop_for_failure(failure)
         if failure.cause != "timeout" or not self._is_on_gpu:
             return stop
         seconds = reference_seconds(self._problem, self._case)
@@ -383,7 +383,7 @@ class CaseCheck:
         A wrong result fails the case only if the submission's text promises to handle such inputs.
         Otherwise it becomes a note.
         """
-        is_promised = promises(self._conversation.source, call.arrangement)
+        is_promised = claims_to_handle(self._conversation.source, call.arrangement)
         if call.arrangement in VAST:
             return self._takes_vast(call, values, is_promised=is_promised)
         if self._is_on_gpu and not is_promised:
@@ -449,7 +449,7 @@ class CaseCheck:
             return wrong
         (output,) = outputs_of(answer)
         is_whole = not answer.header["has_left_out_blocks"]
-        if vast and (missing := missing_parts(output, vast, is_whole=is_whole)):
+        if vast and (missing := describe_missing_parts(output, vast, is_whole=is_whole)):
             return missing
         judged = judge_parts(self._problem, self._case, call.run, values, output)
         return judged.mismatch.message if judged.mismatch else None

@@ -83,7 +83,7 @@ def compare(
         bit_equal = not exact or each.name != "fp32" or not error.any()
         if bit_equal and bool((error <= bound(each)).all()):
             # Trials do not overflow. They say nothing about a run in which float16 does.
-            is_told = is_beyond_half or _tells(bound(each), expected.value)
+            is_told = is_beyond_half or _is_informative(bound(each), expected.value)
             wrong = None if is_told else _far_beyond_trials(error, expected)
             why = f"by more than {_FAR_BEYOND_TRIALS:.0f} times what rounding makes in trials"
             precision = loosest([at_best, each.name])
@@ -98,7 +98,7 @@ def compare(
     return Comparison(None, worst, mismatch, limits=limits)
 
 
-def _tells(allowed: Tensor, value: Tensor) -> bool:
+def _is_informative(allowed: Tensor, value: Tensor) -> bool:
     """Return whether a bound rejects zeros in at least half of the elements that are not 0.
 
     A looser bound accepts almost anything, so that a class with it says nothing.
@@ -119,7 +119,7 @@ def allowed_error(expected: Expected, arithmetic: Arithmetic) -> Tensor:
     """
     value = expected.value
     bound = expected.bound(arithmetic).expand(value.shape)
-    if _tells(bound, value) or expected.tried is None:
+    if _is_informative(bound, value) or expected.tried is None:
         return bound
     return bound.fmin(_FAR_BEYOND_TRIALS * expected.tried)
 
@@ -158,7 +158,7 @@ def _of_classes(
         allowed = bound(each).expand(value.shape)
         at = at if limits else int(allowed.argmax())
         limits.append(float(allowed.flatten()[at]))
-        telling = each.name if _tells(allowed, value) else telling
+        telling = each.name if _is_informative(allowed, value) else telling
     least, *others = limits
     named = zip(CLASSES[1:], others, strict=True)
     return {each.name: limit / least for each, limit in named} if least > 0 else {}, telling

@@ -15,9 +15,9 @@ from torch import Tensor
 from harness.judging.case_check import CaseOutcome
 from harness.judging.diagnose import Diagnosis, WrongRun, diagnose
 from harness.judging.general import Seen, guess
-from harness.judging.illustrate import absent_operand, illustrated
+from harness.judging.illustrate import illustrated, missing_parameter_diagnosis
 from harness.judging.kept_bits import describe
-from harness.judging.kinds import of_one_kind, others
+from harness.judging.kinds import other_kinds, shown_kind
 from harness.judging.oracle import CLASSES
 from harness.judging.pattern import smallest, what_failing_cases_share
 from harness.judging.picture import WrongOutput
@@ -56,7 +56,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         and o.case.label not in ("random", "layout", "vast")
     ]
     known = _known_mistake(failed, outcomes, problem)
-    absent = None if known else absent_operand(failed, outcomes, problem)
+    absent = None if known else missing_parameter_diagnosis(failed, outcomes, problem)
     # The first explanation that applies is the diagnosis.
     diagnosis = (
         wrong_defaults(failed, outcomes)
@@ -70,7 +70,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         for o in outcomes
     )
     amiss = [case for case in cases if case.verdict in AMISS]
-    shown = of_one_kind(amiss) if amiss else []
+    shown = shown_kind(amiss) if amiss else []
     kernels = next((o.kernels for o in outcomes if o.kernels), ())
     lines = by_line(kernels, Path(blank.path).name)
     report = replace(
@@ -79,12 +79,12 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         cases=cases,
         own_configuration=next((case.verdict for case in cases if case.label in OWN), None),
         smallest_failure=_smallest(outcomes, shown),
-        other_failures=others(amiss, shown),
+        other_failures=other_kinds(amiss, shown),
         shared=what_failing_cases_share(judged, [o.case.id for o in failed]),
         precision=_precision(cases),
         counters=totals(kernels) if kernels else None,
         lines=lines,
-        ptx=_ptx_that_tells(blank.ptx, lines, cases),
+        ptx=_ptx_of_reported_lines(blank.ptx, lines, cases),
         notes=(*blank.notes, *_notes(outcomes)),
     )
     if report.is_right:
@@ -95,7 +95,7 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
     return replace(report, message=_message(report))
 
 
-def _ptx_that_tells(
+def _ptx_of_reported_lines(
     ptx: Sequence[PtxOfLine], lines: Sequence[LineCounters], cases: Sequence[CaseReport]
 ) -> tuple[PtxOfLine, ...]:
     """Return the PTX of the source lines that have counters or a finding."""
@@ -178,7 +178,7 @@ def _known_mistake(
     family = families.named(failed[0].case.family)
     runs = [*_wrong_runs(family, failed)]
     if runs:
-        return diagnose(runs, family.mistakes, [*_right_ones(family, outcomes, problem)])
+        return diagnose(runs, family.mistakes, [*_passed_computations(family, outcomes, problem)])
     # A mistake explains wrong numbers only, so every failure has to be one.
     if any(o.wrong is None or o.wrong.has_gaps for o in failed):
         return None
@@ -193,7 +193,7 @@ def _seen(problem: Problem, case: Case, wrong: WrongOutput) -> Seen:
     return Seen(problem.at(case.constants).each_output()[wrong.output], case, wrong)
 
 
-def _right_ones(
+def _passed_computations(
     family: Family, outcomes: Sequence[CaseOutcome], problem: Problem
 ) -> Iterator[Computation]:
     """Yield the computations of small cases that passed."""

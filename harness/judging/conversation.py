@@ -86,7 +86,7 @@ class Conversation:
         most = _MORE_ELEMENTS * elements + _SLACK_BYTES
         answer = self._worker.request(step, dict(header), tensors, seconds, max_tensor_bytes=most)
         if "fault" in answer.header:
-            stop = verdict.of_fault(answer.header["fault"], self._case, step)
+            stop = verdict.stop_for_fault(answer.header["fault"], self._case, step)
             raise StepFault(stop, findings_of(answer))
         return answer
 

@@ -111,14 +111,18 @@ def diagnose(
 
 def _of_fitting(fitting: Sequence[Made], passed: Sequence[Computation]) -> Diagnosis:
     """Return the first fitting diagnosis, preferably one that would not show in passed cases."""
-    hidden = [made for made in fitting if not any(_shows(made, right) for right in passed)]
+    hidden = [
+        made
+        for made in fitting
+        if not any(_changes_beyond_rounding(made, right) for right in passed)
+    ]
     first, *others = map(_named, hidden or fitting)
     if not hidden:
         first = replace(first, advice=f"{first.advice} {_ON_ONE_PATH}")
     return replace(first, alternatives=tuple(other.name for other in others))
 
 
-def _shows(made: Made, right: Computation) -> bool:
+def _changes_beyond_rounding(made: Made, right: Computation) -> bool:
     """Return whether mistakes change a computation by more than any precision class allows."""
     off = (output_of(made, right) - right.output()).abs()
     return bool((off.isnan() | (off > _BEYOND_ROUNDING * right.scale)).any())

@@ -22,7 +22,7 @@ from harness.judging.diagnose import Diagnosis
 from harness.judging.oracle import CLASSES, expected
 from harness.judging.other_calls import changes, shortened
 from harness.judging.picture import WrongOutput
-from harness.judging.reference_calls import Change, calls_of, changed
+from harness.judging.reference_calls import Change, calls_of, with_change
 from harness.judging.resemblance import factor_of, where_wrong_along
 from harness.problems.bounds import Expected
 from harness.problems.grid import Case
@@ -120,7 +120,7 @@ class Seen:
         """
         instance = self._instance
         if change:
-            instance = ModelInstance(changed(self.problem, change), self.case)
+            instance = ModelInstance(with_change(self.problem, change), self.case)
         value = instance(weights, inputs).double()
         allowed = self.allowed.max() + _ROUGH * value.abs().max()
         return value, allowed.expand(value.shape)
@@ -132,7 +132,7 @@ class Seen:
         change: Change | None = None,
     ) -> Made:
         """Return the output as `roughly` does, with its own error bound; this takes much longer."""
-        problem = changed(self.problem, change) if change else self.problem
+        problem = with_change(self.problem, change) if change else self.problem
         return _made(expected(problem, self.case, weights, inputs))
 
 
@@ -257,7 +257,7 @@ def _of_weights(first: Seen) -> Iterator[_Guess]:
             f"The output equals the result with {name} flipped along all dimensions from "
             "2 on; look at the order of the taps.",
             lambda seen, compute, name=name: _with_weight(  # type: ignore[misc]
-                seen, compute, name, _turned_round
+                seen, compute, name, _flipped
             ),
         )
         for dim in range(weight.dim()):
@@ -284,7 +284,7 @@ def _with_input(seen: Seen, compute: Compute, place: int, value: Tensor) -> Made
     return compute(seen.wrong.values.weights, inputs)
 
 
-def _turned_round(weight: Tensor) -> Tensor:
+def _flipped(weight: Tensor) -> Tensor:
     return weight.flip(tuple(range(2, weight.dim())))
 
 

@@ -37,7 +37,7 @@ def illustrated(
 ) -> Report:
     """Return the report with pictures: its smallest failure, a larger one, and other kinds."""
     others_shown = [other.case for other in report.other_failures][:_MOST_OTHER_PICTURES]
-    wanted = {report.smallest_failure, _most_telling(outcomes), *others_shown}
+    wanted = {report.smallest_failure, _most_informative_case(outcomes), *others_shown}
     wrong = {o.case.id: o for o in outcomes if (o.wrong or o.other) and o.case.id in wanted}
     pictures = {name: _picture(outcome, problem, known) for name, outcome in wrong.items()}
     cases = (
@@ -47,7 +47,7 @@ def illustrated(
     return replace(report, cases=tuple(cases))
 
 
-def _most_telling(outcomes: Sequence[CaseOutcome]) -> str:
+def _most_informative_case(outcomes: Sequence[CaseOutcome]) -> str:
     """Return the id of the failing case whose output shows most, or "" if there is no output.
 
     An output shows much if it is of some size, fits into a map, and is right in places.
@@ -99,7 +99,7 @@ def _mistaken(
     return None
 
 
-def absent_operand(
+def missing_parameter_diagnosis(
     failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome], problem: Problem
 ) -> Diagnosis | None:
     """Recognise kernels that read a parameter that the model does not have in the failing cases.

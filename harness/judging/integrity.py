@@ -86,7 +86,7 @@ def judge_work(
     torch_products = sum(work.multiplied or work.elements for work in library)
     torch_products += sum(work.elements for work in everything if _computes(work))
     has_kernels = any(work.worker == "kernel" for work in during)
-    from_host = [*of_host(during, output)]
+    from_host = [*output_from_host_messages(during, output)]
     share = 0.0
     if has_kernels and not from_host:
         share = max(0.0, 1.0 - torch_products / need.products)
@@ -96,7 +96,7 @@ def judge_work(
         *([] if has_kernels else [no_kernel(source)]),
         *_of_lookups(everything, need),
         *from_host,
-        *of_operands_on_host(
+        *operands_on_host_messages(
             during, _NUMBER_BYTES * need.inputs, _NUMBER_BYTES * (need.operands - need.inputs)
         ),
         *(_of_writers(writers, need) if writers is not None and has_kernels else ()),
@@ -207,7 +207,7 @@ def no_kernel(source: str) -> str:
     return f"{said}; the file uses self.training, and a new model is in training mode"
 
 
-def of_host(during: Sequence[Work], output: Tensor) -> Iterator[str]:
+def output_from_host_messages(during: Sequence[Work], output: Tensor) -> Iterator[str]:
     """Yield messages if the output, or code that may contain it, came from the host."""
     most = max(_MOST_OF_OUTPUT * output.nbytes, _LEAST_HOST_BYTES)
     came, built = (
@@ -223,7 +223,7 @@ def of_host(during: Sequence[Work], output: Tensor) -> Iterator[str]:
         )
 
 
-def of_operands_on_host(during: Iterable[Work], inputs: int, weights: int) -> Iterator[str]:
+def operands_on_host_messages(during: Iterable[Work], inputs: int, weights: int) -> Iterator[str]:
     """Yield a message if so much went to the host that the work can be done there.
 
     The weights alone may go there, since a submission may change their layout on the host.

@@ -15,7 +15,7 @@ _LIST = re.compile(r"([\[(])#(, ?#)*([\])])")
 _PLACE = re.compile(r", block \(#\) thread \(#\)( and # more)?")
 
 
-def of_one_kind(cases: Sequence[CaseReport]) -> list[CaseReport]:
+def shown_kind(cases: Sequence[CaseReport]) -> list[CaseReport]:
     """Return the failures of the own configuration's kind, or else of the most frequent kind.
 
     Args:
@@ -26,7 +26,9 @@ def of_one_kind(cases: Sequence[CaseReport]) -> list[CaseReport]:
     return next(own, max(groups, key=len))
 
 
-def others(cases: Sequence[CaseReport], shown: Sequence[CaseReport]) -> tuple[OtherFailure, ...]:
+def other_kinds(
+    cases: Sequence[CaseReport], shown: Sequence[CaseReport]
+) -> tuple[OtherFailure, ...]:
     """Return the other kinds of failure, most frequent first.
 
     Args:

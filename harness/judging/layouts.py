@@ -50,7 +50,7 @@ WORDS: Mapping[Arrangement, str] = {
 """Descriptions of the layouts in reports."""
 
 
-def promises(source: str, arrangement: Arrangement) -> bool:
+def claims_to_handle(source: str, arrangement: Arrangement) -> bool:
     """Return whether a submission's text says that it handles inputs of some layout.
 
     KernelBench's own inputs are always contiguous and have rows. A kernel that handles no others is

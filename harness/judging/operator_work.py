@@ -22,8 +22,8 @@ from harness.judging.integrity import (
     CHECK,
     Judged,
     no_kernel,
-    of_host,
-    of_operands_on_host,
+    operands_on_host_messages,
+    output_from_host_messages,
     percent,
 )
 from harness.judging.operators import called_as
@@ -104,7 +104,7 @@ def judge_operators(
     essential = [
         each
         for each in reference
-        if _is_work(each.name) and not _is_nobodys(each) and each.elements > least
+        if _is_work(each.name) and not _is_not_work(each) and each.elements > least
     ]
     kinds = {_kind(each.name) for each in essential}
     # Work of torch's that counts, without the partial results that it joins for the kernels.
@@ -128,8 +128,8 @@ def judge_operators(
         *_of_left(left, essential, source),
         *_of_others(essential, ran, output, source, is_all=is_all),
         *([] if has_kernels else [no_kernel(source)]),
-        *of_host(during, output),
-        *of_operands_on_host(during, operands.inputs, operands.weights),
+        *output_from_host_messages(during, output),
+        *operands_on_host_messages(during, operands.inputs, operands.weights),
         *(_of_writers(writers, during) if writers is not None and has_kernels else ()),
     ]
     return Judged(tuple(Finding(CHECK, message) for message in messages), share)
@@ -139,7 +139,7 @@ def _is_work(name: str) -> bool:
     return computes(name) or is_library(name)
 
 
-def _is_nobodys(operation: Operation) -> bool:
+def _is_not_work(operation: Operation) -> bool:
     """Return whether a reference's operator only views numbers, or allocates memory.
 
     A device never sees such operators.

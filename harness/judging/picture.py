@@ -316,16 +316,16 @@ class _Maps:
             pages,
             (first[0] - self.above, first[1]),
             step,
-            errors=_text(_gravest(part(self.errors), step), CODES),
+            errors=_text(_largest_code(part(self.errors), step), CODES),
             mistake=()
             if self.mistake is None
-            else _text(_gravest(part(self.mistake), step), CODES),
+            else _text(_largest_code(part(self.mistake), step), CODES),
             expected=_text(_largest(part(self.expected), step), LEVELS),
             actual=_text(_largest(part(self.actual), step), LEVELS),
         )
 
 
-def _gravest(pages: Tensor, step: tuple[int, int]) -> Tensor:
+def _largest_code(pages: Tensor, step: tuple[int, int]) -> Tensor:
     """Return the largest index of each cell's elements: `CODES` are in order of gravity."""
     return max_pool2d(pages.float().unsqueeze(1), step, ceil_mode=True).squeeze(1)
 
@@ -333,7 +333,7 @@ def _gravest(pages: Tensor, step: tuple[int, int]) -> Tensor:
 def _largest(pages: Tensor, step: tuple[int, int]) -> Tensor:
     """Return the level that is farthest from zero among each cell's elements."""
     places = pages.float()
-    high, low = _gravest(places, step), -_gravest(-places, step)
+    high, low = _largest_code(places, step), -_largest_code(-places, step)
     return torch.where(high - _ZERO >= _ZERO - low, high, low)
 
 
@@ -356,16 +356,16 @@ def _elements(
     return tuple(
         Element(
             index=tuple(int(i) for i in torch.unravel_index(torch.tensor(at), actual.shape)),
-            expected=_plain(float(value[at])),
-            actual=_plain(float(flat[at])),
-            error=_plain(float((flat[at].double() - value[at]).abs() / bound[at]), digits=4),
-            mistake=None if gives is None else _plain(float(gives[at])),
+            expected=_json_number(float(value[at])),
+            actual=_json_number(float(flat[at])),
+            error=_json_number(float((flat[at].double() - value[at]).abs() / bound[at]), digits=4),
+            mistake=None if gives is None else _json_number(float(gives[at])),
         )
         for at in chosen
     )
 
 
-def _plain(number: float, digits: int = 9) -> float | str:
+def _json_number(number: float, digits: int = 9) -> float | str:
     """Return a number with a few significant digits, or as text if it is not finite.
 
     The default of nine digits is as many as a float32 has.

@@ -86,12 +86,12 @@ class Change:
 
 
 @lru_cache(maxsize=64)
-def changed(problem: Problem, change: Change) -> Problem:
+def with_change(problem: Problem, change: Change) -> Problem:
     """Return the reference with a change.
 
     The result is cached, since each new reference would be traced again.
     """
-    return _within(problem, lambda: _Changing(change, str(problem.path)))
+    return _with_mode(problem, lambda: _Changing(change, str(problem.path)))
 
 
 def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Called]:
@@ -106,7 +106,7 @@ def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Cal
         run: Function that calls a reference on some input.
     """
     seen = _Recording(str(problem.path))
-    run(_within(problem, lambda: seen))
+    run(_with_mode(problem, lambda: seen))
     lines: dict[tuple[Any, str], list[Called]] = {}
     for each in seen.calls:
         lines.setdefault((each.function, each.where), []).append(each)
@@ -117,7 +117,7 @@ def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Cal
     return [*whole[:_MOST_CALLS], *single[:_MOST_CALLS]]
 
 
-def _within(problem: Problem, mode: Callable[[], TorchFunctionMode]) -> Problem:
+def _with_mode(problem: Problem, mode: Callable[[], TorchFunctionMode]) -> Problem:
     """Return the reference with a forward that runs in a mode."""
     model = problem.model
 

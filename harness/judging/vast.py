@@ -16,7 +16,7 @@ from harness.records.comparison import Comparison
 from harness.simulator.native.bindings import UNWRITTEN
 
 
-def missing_parts(output: Output, vast: Vast, *, is_whole: bool) -> str:
+def describe_missing_parts(output: Output, vast: Vast, *, is_whole: bool) -> str:
     """Describe parts of an output that should have been written and were not; empty for none.
 
     Args:

@@ -43,13 +43,15 @@ def of_import_fault(fault: Mapping[str, Any]) -> Stop:
     Args:
         fault: A `worker.inside.faults.Fault` as plain data.
     """
-    stop = of_fault(fault)
+    stop = stop_for_fault(fault)
     if stop.verdict != "declined":
         return stop
     return Stop("error", f"raises at import: {stop.message}", stop.detail)
 
 
-def of_fault(fault: Mapping[str, Any], case: Case | None = None, step: Step = "construct") -> Stop:
+def stop_for_fault(
+    fault: Mapping[str, Any], case: Case | None = None, step: Step = "construct"
+) -> Stop:
     """Return the meaning of a fault that a worker reported.
 
     A submission may decline a configuration in its constructor, except for the problem's own
@@ -118,12 +120,12 @@ def _may_refuse(case: Case) -> bool:
     return families.named(case.family).forward_may_refuse
 
 
-def of_changed_file(became: str) -> Stop:
+def stop_for_changed_file(became: str) -> Stop:
     """Return an error: the worker may have imported another file than the one to be checked."""
     return Stop("error", f"the file was {became} before the worker read it; check it again")
 
 
-def of_failure(failure: WorkerFailure) -> Stop:
+def stop_for_failure(failure: WorkerFailure) -> Stop:
     """Return an error for a worker that died, exceeded a deadline or sent nonsense."""
     return Stop("error", str(failure))
 

@@ -78,7 +78,7 @@ def _baseline(standing: Standing) -> str:
     return standing.result.baseline if standing.result else ""
 
 
-def _of_floor(standing: Standing) -> str:
+def _floor_share_text(standing: Standing) -> str:
     return f"{standing.result.floor_fraction:.1%}" if standing.result else ""
 
 
@@ -220,7 +220,7 @@ _COLUMNS = (
     Column("over", _baseline, align="left", meaning="that baseline"),
     Column(
         "of floor",
-        _of_floor,
+        _floor_share_text,
         _of_result("floor_fraction"),
         meaning="the least possible time over the median",
     ),

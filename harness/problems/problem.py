@@ -426,7 +426,7 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...],
     return tensors, numbers
 
 
-class _Chance(WatchingShapes):
+class _RandomOperatorFinder(WatchingShapes):
     """A mode that finds an operator which draws random numbers.
 
     Attributes:
@@ -463,7 +463,7 @@ def _with_outputs(problem: Problem) -> Problem:
             f"{path}: get_inputs() returns {count} inputs, which forward does not take ({error}); "
             "make them agree"
         ) from error
-    chance = _Chance()
+    chance = _RandomOperatorFinder()
     try:
         with torch.device("meta"), torch.no_grad():
             model = problem.build(problem.arguments)

@@ -72,7 +72,7 @@ def runs_for(problem: Problem) -> tuple[Run, ...]:
     return _runs_for(problem)[0]
 
 
-def left_out(problem: Problem) -> tuple[str, ...]:
+def undefined_runs(problem: Problem) -> tuple[str, ...]:
     """Return the names of the runs whose values the reference is not defined for."""
     return _runs_for(problem)[1]
 

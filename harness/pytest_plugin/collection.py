@@ -19,7 +19,7 @@ from harness.cli.options import sandbox_note
 from harness.compiler.tried import torch_note
 from harness.engines.engine import EngineChoice, Hardware
 from harness.engines.finished import FOLDER as FINISHED
-from harness.engines.finished import Finished
+from harness.engines.finished import ReportCache
 from harness.engines.suite import PendingEvaluation, Suite
 from harness.evaluate import Request, fresh_run
 from harness.gpu.state import describe_gpu
@@ -31,7 +31,7 @@ from harness.problems.problem import Problem
 from harness.problems.references import load_references
 from harness.problems.search import search_for
 from harness.pytest_plugin import checks, machine, pages
-from harness.pytest_plugin.hints import is_pythons_own
+from harness.pytest_plugin.hints import is_excluded_by_name
 from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, Outcome, SpeedSession
 from harness.records.render import headline
 from harness.records.report import Report
@@ -137,10 +137,10 @@ def pytest_collect_file(
     pytest would collect it as a test module, and import it.
     """
     others = yield
-    if _speaks_of_model_new(file_path) and why_no_name(file_path.stem):
+    if _mentions_model_new(file_path) and why_no_name(file_path.stem):
         rejected = discover([file_path]).rejected[0]
         return [Unnameable.from_parent(parent, path=parent.path, rejected=rejected)]
-    if _speaks_of_model_new(file_path) or _is_unreadable(file_path):
+    if _mentions_model_new(file_path) or _is_unreadable(file_path):
         return [SubmissionFile.from_parent(parent, path=file_path)]
     # An untrusted test module is a program too, and importing it would run it.
     return [] if parent.config.stash[OPTIONS].untrusted else others
@@ -159,8 +159,8 @@ def pytest_collect_directory(
     return Unnameable.from_parent(parent, path=parent.path, rejected=rejected)
 
 
-def _speaks_of_model_new(path: Path) -> bool:
-    if path.suffix != ".py" or is_pythons_own(path):
+def _mentions_model_new(path: Path) -> bool:
+    if path.suffix != ".py" or is_excluded_by_name(path):
         return False
     try:
         return mentions_model_new(path)
@@ -170,7 +170,7 @@ def _speaks_of_model_new(path: Path) -> bool:
 
 def _is_unreadable(path: Path) -> bool:
     """Return whether an unreadable file may be a submission; pytest itself would import it."""
-    own = path.suffix != ".py" or is_pythons_own(path)
+    own = path.suffix != ".py" or is_excluded_by_name(path)
     return not own and not os.access(path, os.R_OK)
 
 
@@ -363,7 +363,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     own = 1 if under_xdist else options.hardware.jobs
     jobs = config.getoption("--harness-jobs") or own
     folder = config.invocation_params.dir
-    finished = Finished(folder / FINISHED, options.hardware.gpu)
+    finished = ReportCache(folder / FINISHED, options.hardware.gpu)
     start = partial(options.engine.start_beside, jobs)
     suite = config.stash[SUITE] = Suite(
         start, folder / FOLDER, finished, _sayer(config), ahead=not under_xdist
@@ -429,7 +429,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         config.stash[TAKEN_OVER] = suite.take_over(config.getoption("--harness-seed"))
     if suite.is_waiting and not config.getoption("--collect-only"):
         machine.require(config, options.engine)
-    _warn_of_strangers(session, folders | {path.parent for path in files})
+    _warn_of_other_files(session, folders | {path.parent for path in files})
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
@@ -443,14 +443,14 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
     )
 
 
-def _warn_of_strangers(session: pytest.Session, folders: Iterable[Path]) -> None:
+def _warn_of_other_files(session: pytest.Session, folders: Iterable[Path]) -> None:
     """Warn about Python files beside the submissions that are not submissions themselves.
 
     Otherwise, a user might wait for their results.
     """
     for folder in sorted(folders):
         for path in sorted(folder.glob("*.py")):
-            if not is_pythons_own(path) and not _speaks_of_model_new(path):
+            if not is_excluded_by_name(path) and not _mentions_model_new(path):
                 for rejected in discover([path]).rejected:
                     message = one_line(f"not collected: {rejected.path}: {rejected.message}")
                     session.warn(pytest.PytestWarning(message))

@@ -59,14 +59,14 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"harness: {first} defines ModelNew: {_GIVE}")
 
 
-def is_pythons_own(path: Path) -> bool:
+def is_excluded_by_name(path: Path) -> bool:
     """Return whether a file's name excludes it from the submissions, whatever its content."""
     return path.name.startswith(("test_", "conftest.", "_"))
 
 
 def _is_submission(path: Path) -> bool:
     """Return whether a file defines `ModelNew` and no tests; False for an unreadable file."""
-    if is_pythons_own(path):
+    if is_excluded_by_name(path):
         return False
     try:
         content = path.read_bytes()

@@ -10,11 +10,11 @@ import pytest
 
 from harness.records.report import Report
 from harness.report_page.data import pairs_of
-from harness.report_page.page import counted, page, target
+from harness.report_page.page import page, subtitle_for, target
 from harness.speed.result import of_problems
 from harness.system.escape import one_line
 from harness.system.files import write_whole
-from harness.system.output import CarefulWriter
+from harness.system.output import FaultTolerantWriter
 
 TOLD = pytest.StashKey[str]()
 """One line that says where the page is, or why it was not written."""
@@ -39,6 +39,6 @@ def finish(config: pytest.Config, reports: Sequence[Report]) -> None:
     file = target(folder / config.getoption("--harness-html"))
     config.stash[TOLD] = one_line(f"page: {file}")
     pairs = pairs_of(every, of_problems(results, {report.problem for report in every}))
-    careful = CarefulWriter(partial(config.stash.__setitem__, TOLD))
-    text = page(pairs, counted(len(every)))
+    careful = FaultTolerantWriter(partial(config.stash.__setitem__, TOLD))
+    text = page(pairs, subtitle_for(len(every)))
     careful.write("--harness-html", partial(write_whole, file, text))

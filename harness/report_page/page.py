@@ -17,10 +17,10 @@ def page(pairs: Sequence[Pair], subtitle: str, links: Sequence[Link] = ()) -> st
     return rendered("CUDA submissions", subtitle, {"kind": "report", **page_data(pairs)}, links)
 
 
-def counted(reports: int) -> str:
+def subtitle_for(reports: int) -> str:
     """Return a page's subtitle.
 
-    >>> counted(1), counted(20)
+    >>> subtitle_for(1), subtitle_for(20)
     ('1 report', '20 reports')
     """
     return f"{reports} report{'s' * (reports != 1)}"

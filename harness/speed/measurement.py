@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.speed.result import Look, Timing
+from harness.speed.result import GpuReading, Timing
 
 
 @dataclass(frozen=True)
@@ -46,5 +46,5 @@ class Measurement:
     flops: int
     discarded: int
     measured_at: str
-    looks: tuple[Look, ...] = ()
+    looks: tuple[GpuReading, ...] = ()
     left_out: tuple[str, ...] = ()

@@ -41,7 +41,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Look:
+class GpuReading:
     """The state of the GPU after one round.
 
     Attributes:
@@ -138,7 +138,7 @@ class SpeedResult:
     bandwidth_gbs: float
     harness: str
     measured_at: str
-    looks: tuple[Look, ...] = ()
+    looks: tuple[GpuReading, ...] = ()
     schema: int = field(default=SCHEMA)
 
     @property

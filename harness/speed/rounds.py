@@ -18,7 +18,7 @@ from harness.problems.problem import Problem
 from harness.problems.runs import Distribution
 from harness.problems.values import runs_for
 from harness.speed.contender import Contender, Sample
-from harness.speed.result import Look
+from harness.speed.result import GpuReading
 
 # Warm-up ends after this many calls in a row that are not faster than the fastest by more than
 # `_STEADY`.
@@ -134,10 +134,10 @@ class Samples:
     """
 
     times: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    looks: list[Look] = field(default_factory=list)
+    looks: list[GpuReading] = field(default_factory=list)
 
     @property
-    def counted(self) -> list[Look]:
+    def counted(self) -> list[GpuReading]:
         """The looks after rounds that count."""
         return [look for look in self.looks if look.is_counted]
 
@@ -188,7 +188,7 @@ def run_rounds(
             taken[contender.name] = sample
         state = monitor.state()
         is_counted = not state.is_throttled
-        samples.looks.append(Look(**asdict(state), is_counted=is_counted))
+        samples.looks.append(GpuReading(**asdict(state), is_counted=is_counted))
         if not is_counted:
             continue
         for name, sample in taken.items():

@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def settle(future: Future[T], function: Callable[[], T]) -> None:
+def complete_from(future: Future[T], function: Callable[[], T]) -> None:
     """Set a future to what a function returns or raises; CancelledError cancels the future."""
     try:
         result = function()

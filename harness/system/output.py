@@ -55,7 +55,7 @@ def open_json(target: str, stack: ExitStack) -> JsonLines:
 _OF_ONE_FILE = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR)
 
 
-class CarefulWriter:
+class FaultTolerantWriter:
     """A writer to several destinations that reports failures and goes on.
 
     After an error of a destination (a full disk, no permission), it reports the error once and

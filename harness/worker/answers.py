@@ -70,7 +70,7 @@ def list_of(test: Test, length: int | None = None) -> Test:
     )
 
 
-def record(**tests: Test) -> Test:
+def object_with(**tests: Test) -> Test:
     """Return a test for an object that has at least these keys, whose values pass their tests."""
     return lambda value: (
         isinstance(value, dict)
@@ -79,7 +79,7 @@ def record(**tests: Test) -> Test:
 
 
 _TRIPLE = list_of(is_whole, 3)
-_OF_A_KERNEL = record(
+_OF_A_KERNEL = object_with(
     check=one_of(*get_args(DeviceCheck)),
     severity=one_of(*get_args(Severity)),
     message=is_line,
@@ -95,7 +95,7 @@ _OF_A_KERNEL = record(
     access=is_line,
     reach=optional(list_of(is_whole, 2)),
 )
-_OF_THE_PROCESS = record(
+_OF_THE_PROCESS = object_with(
     check=one_of("state"),
     severity=one_of(*get_args(Severity)),
     message=is_line,
@@ -104,16 +104,18 @@ _OF_THE_PROCESS = record(
 )
 _FINDINGS = list_of(lambda value: _OF_A_KERNEL(value) or _OF_THE_PROCESS(value))
 _FAULT = {
-    "fault": record(kind=one_of(*get_args(ClaimedKind)), message=is_line, detail=is_text),
+    "fault": object_with(kind=one_of(*get_args(ClaimedKind)), message=is_line, detail=is_text),
     "findings": _FINDINGS,
 }
-_PLACE = record(
+_PLACE = object_with(
     address=is_count,
     shape=list_of(is_count),
     strides=list_of(is_count),
     dtype=is_count,
 )
-_OUTPUT = record(type=is_line, device=is_line, shares=optional(is_line), place=optional(_PLACE))
+_OUTPUT = object_with(
+    type=is_line, device=is_line, shares=optional(is_line), place=optional(_PLACE)
+)
 _STEPS: Mapping[str, Mapping[str, Test]] = {
     "start": {},
     "import": {},

@@ -10,7 +10,7 @@ from harness.compiler.builder import Builder
 from harness.compiler.cache import Cache
 from harness.compiler.compiler import Compiler
 from harness.compiler.flags import Extension, Target, cuda_command
-from harness.compiler.mending import may_mend
+from harness.compiler.mending import other_headers_may_help
 from harness.compiler.ninja import CompileError
 from harness.compiler.toolchain import find_toolchain
 
@@ -42,4 +42,4 @@ def test_other_headers_are_tried_where_they_may_help(
     with pytest.raises(CompileError) as refused:
         builder.build(extension)
     command = cuda_command(extension, toolchain, target, "code.cu", headers="full")
-    assert may_mend(refused.value.output, command) is expected, refused.value.output
+    assert other_headers_may_help(refused.value.output, command) is expected, refused.value.output

@@ -39,7 +39,7 @@ def test_check_says_so_once_and_goes_on(tmp_path: Path) -> None:
 
 def test_doctor_says_so(tmp_path: Path) -> None:
     """`harness doctor` adds the note to torch's line, which is fine nevertheless."""
-    program = "from harness.cli.examining import _requirements; print(next(r.line for r in "
+    program = "from harness.cli.requirements import _requirements; print(next(r.line for r in "
     program += "_requirements() if r.name == 'torch'))"
     out, _ = in_a_newer_torch(tmp_path, program)
     assert out == f"ok    torch: 2.99.0; {LINE}\n"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from harness.gate.before import Before
-from harness.gate.evidence import Measured, Recorded, counted
-from harness.gate.plan import BothSides
+from harness.gate.evidence import Measured, Recorded, compare_counters
+from harness.gate.plan import Pair
 from harness.gate.run import GateOptions
 from harness.gate.speed import by_counters, by_results, by_times
 from harness.problems.discovery import discover
@@ -86,12 +86,15 @@ def test_counters_of_another_compiler_are_no_baseline() -> None:
     """Counters from another release of nvcc are not compared, because the compiler changes them."""
     pair = a_pair()
     other = replace(PASSED, versions={"nvcc": "12.9.1"})
-    assert counted(pair, PASSED, PASSED, 0.01).outcome == "same"
-    change = counted(pair, PASSED, other, 0.01)
+    assert compare_counters(pair, PASSED, PASSED, 0.01).outcome == "same"
+    change = compare_counters(pair, PASSED, other, 0.01)
     assert change.outcome == "missing"
     assert "nvcc 12.9.1 before, nvcc 13.0.88 now" in change.reason
-    assert counted(pair, PASSED, replace(PASSED, counters=None), 0.01).outcome == "missing"
-    assert counted(pair, PASSED, replace(PASSED, problem_hash="ef"), 0.01).outcome == "missing"
+    assert compare_counters(pair, PASSED, replace(PASSED, counters=None), 0.01).outcome == "missing"
+    assert (
+        compare_counters(pair, PASSED, replace(PASSED, problem_hash="ef"), 0.01).outcome
+        == "missing"
+    )
 
 
 def test_results_are_compared_over_their_own_baselines() -> None:
@@ -131,10 +134,10 @@ def test_results_that_may_not_be_compared(
     )
 
 
-def a_pair(**fields: object) -> BothSides:
+def a_pair(**fields: object) -> Pair:
     """Return a pair whose base can be run, unless the fields say otherwise."""
     problem = load(REFERENCE / "conv_transpose1d.py")
-    return BothSides("mine", problem, None, Before("ab", "cd", **fields))  # type: ignore[arg-type]
+    return Pair("mine", problem, None, Before("ab", "cd", **fields))  # type: ignore[arg-type]
 
 
 def test_newest_result_of_this_version_is_looked_up(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.gpu.lease import Account
+from harness.gpu.lease import MemoryBudget
 from harness.system import interpreter
 
 HOLDER = """
 import sys
 from pathlib import Path
-from harness.gpu.lease import Account
-with Account("gpu", 100, Path(sys.argv[1])).share(int(sys.argv[2])):
+from harness.gpu.lease import MemoryBudget
+with MemoryBudget("gpu", 100, Path(sys.argv[1])).share(int(sys.argv[2])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -49,7 +49,7 @@ def test_as_many_as_fit_at_a_time(tmp_path: Path) -> None:
     first, second = holder(tmp_path, 40), holder(tmp_path, 50)
     assert has_it(first)
     assert has_it(second)
-    account = Account("gpu", 100, tmp_path)
+    account = MemoryBudget("gpu", 100, tmp_path)
     assert account.held == 90
     third = holder(tmp_path, 30)
     assert account.held == 90

@@ -18,8 +18,8 @@ from harness.problems.values import (
     Call,
     calls_for,
     initialisation_seed,
-    left_out,
     runs_for,
+    undefined_runs,
     values_for,
     values_of_call,
 )
@@ -294,10 +294,10 @@ def test_numbers_beyond_the_domain_are_left_out(tmp_path: Path) -> None:
     """
     problem = other(tmp_path, "torch.log(x + 0.1) + 0 * i")
     (case,) = cases_for(problem, ANY, "own")
-    assert "normal" in left_out(problem)
+    assert "normal" in undefined_runs(problem)
     runs = {run.name: run for run in runs_for(problem)}
     assert (runs["large"].distribution, runs["spike"].distribution) == ("positive", "bump")
-    assert {run.name for run in runs_for(problem)}.isdisjoint(left_out(problem))
+    assert {run.name for run in runs_for(problem)}.isdisjoint(undefined_runs(problem))
     assert values_for(problem, case, runs["large"]).inputs[0].max() > 1000.0
     for run in runs_for(problem):
         x = values_for(problem, case, run).inputs[0]

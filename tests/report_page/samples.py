@@ -22,7 +22,7 @@ from harness.records.report import BuildReport, CaseReport, OtherFailure, Report
 from harness.simulator.counters.by_line import LineCounters
 from harness.simulator.counters.totals import Totals
 from harness.simulator.ptx.by_line import PtxOfLine
-from harness.speed.result import Look, SpeedResult
+from harness.speed.result import GpuReading, SpeedResult
 from tests.support import REFERENCE, case, discovered, report, speed_result
 
 SOURCE = "\n".join(f"line {number}" for number in range(1, 41))
@@ -124,7 +124,7 @@ def results() -> tuple[SpeedResult, ...]:
     """Return the results of the right submission, and of an earlier, slower version."""
     # The third of 41 rounds was discarded.
     looks = [
-        Look(1980.0 - 5 * (at % 3), 500.0, 50.0, ("power limit",) if at % 2 else (), at != 2)
+        GpuReading(1980.0 - 5 * (at % 3), 500.0, 50.0, ("power limit",) if at % 2 else (), at != 2)
         for at in range(41)
     ]
     looks[2] = replace(looks[2], clock_mhz=1200.0, reasons=("heat, by the driver", "power limit"))

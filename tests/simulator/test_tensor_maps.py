@@ -11,7 +11,7 @@ from harness.simulator.layout.memory import TensorMapEntry
 def valid() -> TensorMapEntry:
     """Return the entry of a map of 8 x 16 float32 elements, with boxes of 4 x 4."""
     entry = TensorMapEntry(mark=MARK, address=4096, type=7, rank=2)
-    entry.dims[:2], entry.box[:2], entry.element_strides[:2] = (16, 8), (4, 4), (1, 1)
+    entry.dims[:2], entry.box[:2], entry.element_strides[:2] = [16, 8], [4, 4], [1, 1]
     entry.strides[0] = 64
     return entry
 

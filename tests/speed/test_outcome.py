@@ -11,7 +11,7 @@ from harness.records.report import BuildReport
 from harness.speed.contender import ContenderError
 from harness.speed.measurement import Conditions, Measurement
 from harness.speed.outcome import speed_result
-from harness.speed.result import Look, SpeedResult
+from harness.speed.result import GpuReading, SpeedResult
 from tests.support import report, timing
 
 CHECKED = replace(
@@ -32,7 +32,7 @@ MEASURED = Measurement(
     flops=200,
     discarded=3,
     measured_at="2026-11-21T20:15:00+00:00",
-    looks=(Look(1980.0, 500.0, 50.0, ("power limit",), is_counted=True),),
+    looks=(GpuReading(1980.0, 500.0, 50.0, ("power limit",), is_counted=True),),
 )
 
 

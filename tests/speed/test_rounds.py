@@ -14,7 +14,7 @@ from harness.problems.problem import load
 from harness.problems.runs import Distribution
 from harness.problems.values import runs_for
 from harness.speed.contender import Contender, Sample
-from harness.speed.result import Look
+from harness.speed.result import GpuReading
 from harness.speed.rounds import Samples, Stage, any_distribution, draw, run_rounds
 from tests.support import REFERENCE
 
@@ -116,7 +116,7 @@ def test_every_round_has_a_look_at_the_gpu() -> None:
         lambda *_: None, is_enough, 60.0,
     )  # fmt: skip
     assert samples.looks == [
-        Look(1900.0 + at, 500.0, 50.0, held, at != 2) for at, held in enumerate(reasons)
+        GpuReading(1900.0 + at, 500.0, 50.0, held, at != 2) for at, held in enumerate(reasons)
     ]
     assert samples.times == {"a": [1.0, 2.0, 4.0], "b": [1.0, 2.0, 4.0]}
     assert (len(samples.counted), samples.discarded) == (3, 1)

@@ -27,7 +27,7 @@ class UnpackError(ValueError):
 
 
 @dataclass(frozen=True)
-class Luggage:
+class ReadableFiles:
     """Additional files that submissions may read, common to many requests.
 
     Attributes:
@@ -117,7 +117,7 @@ def unpack_plan(parcel: TimingParcel, unpacked: Callable[[Parcel], Request]) -> 
     return replace(plan, request=requests[0], entries=entries)
 
 
-def pack_readable(paths: Iterable[Path]) -> Luggage:
+def pack_readable(paths: Iterable[Path]) -> ReadableFiles:
     """Read the additional files that submissions may read.
 
     Raises:
@@ -135,10 +135,10 @@ def pack_readable(paths: Iterable[Path]) -> Luggage:
                     "MiB; name only the files that submissions need"
                 )
             found[str(file)] = file.read_bytes()
-    return Luggage(found, key_of(found))
+    return ReadableFiles(found, key_of(found))
 
 
-def unpack(parcel: Parcel, luggage: Luggage, folder: Path) -> Request:
+def unpack(parcel: Parcel, luggage: ReadableFiles, folder: Path) -> Request:
     """Write a parcel's files below a folder of this machine; return the request with new paths.
 
     Folders are named by digest, so a folder that exists already is used as it is.

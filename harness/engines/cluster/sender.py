@@ -20,8 +20,8 @@ from harness.compiler.cache import digest, file_digest
 from harness.engines.cluster import tasks
 from harness.engines.cluster.connection import GPU, client_of, connect, local_cluster, members
 from harness.engines.cluster.parcel import (
-    Luggage,
     Parcel,
+    ReadableFiles,
     TimingParcel,
     key_of,
     pack,
@@ -29,7 +29,7 @@ from harness.engines.cluster.parcel import (
     pack_readable,
 )
 from harness.engines.cluster.software import software
-from harness.engines.cluster.tasks import Order, Outcome
+from harness.engines.cluster.tasks import Outcome, TaskInfo
 from harness.engines.evaluator import EvaluationError
 from harness.evaluate import OnProgress, Progress, Request
 from harness.records.report import Report, not_run
@@ -73,7 +73,7 @@ class DaskEngine:
         # A retry is sent by one of Dask's threads, so sending has a lock of its own.
         self._sending = threading.Lock()
         self._sent: dict[str, _Sent[Any]] = {}
-        self._luggage: dict[tuple[Path, ...], tuple[Luggage, Task[Luggage]]] = {}
+        self._luggage: dict[tuple[Path, ...], tuple[ReadableFiles, Task[ReadableFiles]]] = {}
         self._builds: dict[str, Task[tasks.Builds]] = {}
         # Workers whose machine cannot evaluate anything; this engine sends them nothing more.
         self._unfit: set[str] = set()
@@ -130,7 +130,7 @@ class DaskEngine:
     def send(self, evaluation: _Evaluation) -> Task[Outcome]:
         """Send an evaluation to the cluster, and its build before it."""
         asked, parcel = evaluation.request, evaluation.parcel
-        order = Order(software(), self._topic, evaluation.name)
+        order = TaskInfo(software(), self._topic, evaluation.name)
         with self._sending:
             luggage, carried = self._carry(asked.readable)
             builds = self._build(parcel, luggage, carried, order)
@@ -149,7 +149,7 @@ class DaskEngine:
 
     def send_timing(self, timing: _Timing) -> Task[Outcome]:
         """Send a timing to the cluster, and the builds of its contenders before it."""
-        order = Order(software(), self._topic, timing.name)
+        order = TaskInfo(software(), self._topic, timing.name)
         with self._sending:
             luggage, carried = self._carry(timing.plan.request.readable)
             builds = [self._build(each, luggage, carried, order) for each in timing.parcel.entries]
@@ -170,7 +170,7 @@ class DaskEngine:
         )
         return task
 
-    def _carry(self, paths: tuple[Path, ...]) -> tuple[Luggage, Task[Luggage]]:
+    def _carry(self, paths: tuple[Path, ...]) -> tuple[ReadableFiles, Task[ReadableFiles]]:
         if paths not in self._luggage:
             luggage = pack_readable(paths)
             task = self._client.submit(tasks.carry, luggage, key=f"readable-{luggage.key}")
@@ -178,7 +178,7 @@ class DaskEngine:
         return self._luggage[paths]
 
     def _build(
-        self, parcel: Parcel, luggage: Luggage, carried: Task[Luggage], order: Order
+        self, parcel: Parcel, luggage: ReadableFiles, carried: Task[ReadableFiles], order: TaskInfo
     ) -> Task[tasks.Builds]:
         """Return the build task of a submission; equal builds share one task.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness import __version__
 from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import ToolchainError, find_cuda_compiler
-from harness.engines.finished import own_digest
+from harness.engines.finished import harness_digest
 from harness.gpu.release import cuda_here
 
 
@@ -48,5 +48,5 @@ def software() -> Software:
         nvcc = find_cuda_compiler(cuda_here()).version
     except ToolchainError:
         nvcc = ""
-    own = f"{__version__} ({own_digest()[:12]})"
+    own = f"{__version__} ({harness_digest()[:12]})"
     return Software(own, torch_version().partition("+")[0], nvcc)

@@ -21,8 +21,8 @@ from distributed.utils import sync
 from harness.compiler.cache import Cache, default_root
 from harness.devices import default_jobs
 from harness.engines.cluster.parcel import (
-    Luggage,
     Parcel,
+    ReadableFiles,
     TimingParcel,
     UnpackError,
     unpack,
@@ -32,7 +32,7 @@ from harness.engines.cluster.software import Software, software
 from harness.engines.evaluator import EvaluationError
 from harness.engines.processes import Lost, Processes
 from harness.evaluate import Progress, Request
-from harness.preflight import faults_of_machine
+from harness.preflight import raising_machine_errors
 from harness.sandbox import layers
 from harness.speed.contender import ContenderError
 from harness.system import codec
@@ -67,7 +67,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Order:
+class TaskInfo:
     """Instructions of a task beside its files.
 
     Attributes:
@@ -103,12 +103,12 @@ def describe() -> Machine:
     return Machine(software(), torch.cuda.get_device_name(), default_jobs("cuda"))
 
 
-def carry(luggage: Luggage) -> Luggage:
+def carry(luggage: ReadableFiles) -> ReadableFiles:
     """Return the luggage; as a task of its own, it is sent to each worker once."""
     return luggage
 
 
-def build(parcel: Parcel, luggage: Luggage, order: Order) -> Builds:
+def build(parcel: Parcel, luggage: ReadableFiles, order: TaskInfo) -> Builds:
     """Return the builds of importing the submission; empty if only the evaluation can say why."""
     with _evaluator() as (slots, engine):
         if software().why_other(order.sender):
@@ -122,10 +122,10 @@ def build(parcel: Parcel, luggage: Luggage, order: Order) -> Builds:
             return {}
 
 
-def evaluate(parcel: Parcel, luggage: Luggage, builds: Builds, order: Order) -> Outcome:
+def evaluate(parcel: Parcel, luggage: ReadableFiles, builds: Builds, order: TaskInfo) -> Outcome:
     """Evaluate a request with finished builds."""
 
-    def run(slots: Slots, engine: Processes) -> tuple[Kind, str]:
+    def run(slots: EvaluatorPool, engine: Processes) -> tuple[Kind, str]:
         request = slots.unpacked(parcel, luggage)
         _prepare(request, [builds])
         report = engine.submit(request, _teller(order)).result()
@@ -135,11 +135,11 @@ def evaluate(parcel: Parcel, luggage: Luggage, builds: Builds, order: Order) -> 
 
 
 def measure(
-    parcel: TimingParcel, luggage: Luggage, builds: Sequence[Builds], order: Order
+    parcel: TimingParcel, luggage: ReadableFiles, builds: Sequence[Builds], order: TaskInfo
 ) -> Outcome:
     """Time the entries of a plan with finished builds, on a GPU without other tasks."""
 
-    def run(slots: Slots, engine: Processes) -> tuple[Kind, str]:
+    def run(slots: EvaluatorPool, engine: Processes) -> tuple[Kind, str]:
         plan = unpack_plan(parcel, lambda each: slots.unpacked(each, luggage))
         _prepare(plan.request, builds)
         return "measurement", codec.encode(engine.measure(plan).result())
@@ -147,7 +147,9 @@ def measure(
     return _outcome(order, run)
 
 
-def _outcome(order: Order, run: Callable[[Slots, Processes], tuple[Kind, str]]) -> Outcome:
+def _outcome(
+    order: TaskInfo, run: Callable[[EvaluatorPool, Processes], tuple[Kind, str]]
+) -> Outcome:
     """Run a task, and return its outcome; refuse if this worker's versions differ."""
     with _evaluator() as (slots, engine):
         address = slots.worker.address
@@ -155,7 +157,7 @@ def _outcome(order: Order, run: Callable[[Slots, Processes], tuple[Kind, str]]) 
         if other:
             return Outcome("unlike", other, address)
         try:
-            with faults_of_machine():
+            with raising_machine_errors():
                 kind, text = run(slots, engine)
         except MachineError as error:
             return Outcome("machine", str(error), address)
@@ -178,14 +180,14 @@ def _prepare(request: Request, builds: Iterable[Builds]) -> None:
         EvaluationError: This machine must not run untrusted files.
         OSError: The builds cannot be written.
     """
-    if request.untrusted and (reason := _open_layers()):
+    if request.untrusted and (reason := _why_untrusted_refused()):
         raise EvaluationError(f"--untrusted: {reason}")
     for each in builds:
         for key, files in each.items():
             Cache(request.cache).adopt(key, files)
 
 
-class Slots(WorkerPlugin):
+class EvaluatorPool(WorkerPlugin):
     """The evaluator processes of one Dask worker, one for each running task."""
 
     def __init__(self) -> None:
@@ -233,7 +235,7 @@ class Slots(WorkerPlugin):
                 if not engine.is_closed:
                     self._idle.append(engine)
 
-    def unpacked(self, parcel: Parcel, luggage: Luggage) -> Request:
+    def unpacked(self, parcel: Parcel, luggage: ReadableFiles) -> Request:
         """Return the request with paths of this machine; raise the errors of `unpack`."""
         cores = max(1, usable_cores() // self.worker.state.nthreads)
         request = unpack(parcel, luggage, self._folder)
@@ -247,20 +249,20 @@ _installing = threading.Lock()
 
 
 @contextmanager
-def _evaluator() -> Iterator[tuple[Slots, Processes]]:
+def _evaluator() -> Iterator[tuple[EvaluatorPool, Processes]]:
     """Yield an evaluator for the task that runs in this thread."""
     worker = get_worker()
     with _installing:
         if NAME not in worker.plugins:
             # The first task installs the plugin, so workers that join later get it too.
-            sync(worker.loop, worker.plugin_add, Slots(), NAME)
+            sync(worker.loop, worker.plugin_add, EvaluatorPool(), NAME)
     slots = worker.plugins[NAME]
-    assert isinstance(slots, Slots)  # noqa: S101 - for the type checker
+    assert isinstance(slots, EvaluatorPool)  # noqa: S101 - for the type checker
     with slots.lend(worker.get_current_task()) as engine:
         yield slots, engine
 
 
-def _teller(order: Order) -> Callable[[Progress], None]:
+def _teller(order: TaskInfo) -> Callable[[Progress], None]:
     """Return a callback that sends progress to the sender, without the pictures of the report."""
     worker = get_worker()
 
@@ -277,6 +279,6 @@ def _files_of(folder: Path) -> dict[str, bytes]:
 
 
 @functools.cache
-def _open_layers() -> str:
+def _why_untrusted_refused() -> str:
     """Return why this machine must not run untrusted files; cached, as the test takes seconds."""
     return layers.why_not()

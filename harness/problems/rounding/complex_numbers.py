@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from harness.problems.rounding.elementwise import monotone, multiplied, periodic
-from harness.problems.rounding.functions import angle
+from harness.problems.rounding.elementwise import monotone, mul, sin_or_cos
+from harness.problems.rounding.functions import atan2
 from harness.problems.rounding.tracked import (
     SINGLE,
     NoRuleError,
@@ -47,7 +47,7 @@ def _parts(x: Tracked) -> tuple[Tracked, Tracked]:
 
 
 @rule("view_as_complex")
-def paired(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def view_as_complex(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound `view_as_complex`, which reads pairs as numbers."""
     del rounding
     value = operator(x.value.contiguous())
@@ -55,7 +55,7 @@ def paired(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @complex_rule("view_as_real")
-def parted(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def view_as_real(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound `view_as_real`: each part is off by no more than the number."""
     del rounding
     value = operator(x.value)
@@ -63,25 +63,27 @@ def parted(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @complex_rule("_conj", "_conj_physical", "conj_physical", "resolve_conj")
-def mirrored(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def conjugate(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound conjugation, which is exact."""
     del rounding
     return Tracked(operator(x.value).resolve_conj(), x.error)
 
 
 @rule("complex")
-def joined(rounding: Rounding, operator: Any, real: Tracked, imaginary: Tracked) -> Tracked:
+def complex_of_parts(
+    rounding: Rounding, operator: Any, real: Tracked, imaginary: Tracked
+) -> Tracked:
     """Bound `complex`, which joins real and imaginary parts."""
     del rounding, operator
     return _joined(real, imaginary)
 
 
 @rule("polar")
-def on_circle(rounding: Rounding, operator: Any, radius: Tracked, turned: Tracked) -> Tracked:
+def polar(rounding: Rounding, operator: Any, radius: Tracked, turned: Tracked) -> Tracked:
     """Bound `polar`: products of the radius with a cosine and a sine."""
     del operator
     parts = (
-        multiplied(rounding, _aten.mul.Tensor, radius, periodic(rounding, function, turned))
+        mul(rounding, _aten.mul.Tensor, radius, sin_or_cos(rounding, function, turned))
         for function in (_aten.cos.default, _aten.sin.default)
     )
     return _joined(*parts)
@@ -92,7 +94,7 @@ def exponential(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound a complex exponential: that of the real part, turned by the imaginary part."""
     real, imaginary = _parts(x)
     radius = monotone(rounding, operator, real)
-    return on_circle(rounding, _aten.polar.default, radius, imaginary)
+    return polar(rounding, _aten.polar.default, radius, imaginary)
 
 
 @complex_rule("abs")
@@ -109,7 +111,7 @@ def argument(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound an angle, computed from both parts by `atan2`."""
     del operator
     real, imaginary = _parts(x)
-    return angle(rounding, _aten.atan2.default, imaginary, real)
+    return atan2(rounding, _aten.atan2.default, imaginary, real)
 
 
 @complex_rule("add", "sub")
@@ -145,7 +147,7 @@ def divided(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 
 @rule("_fft_r2c")
 @complex_rule("_fft_c2c", "_fft_c2r")
-def transformed(
+def fft(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any, normalization: int, last: Any
 ) -> Tracked:
     """Bound a Fourier transform, computed by sums of products or by a fast transform.

@@ -19,10 +19,10 @@ from harness.problems.rounding.tracked import (
     SINGLE,
     Rounding,
     Tracked,
-    between,
-    certain,
+    bound_monotone,
     is_whole,
     number,
+    require_exact,
     rule,
 )
 
@@ -35,7 +35,7 @@ def _none(*operands: Tracked) -> bool:
 
 
 @rule("add", "sub", "rsub")
-def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
+def add(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
     """Bound a sum or a difference, which is rounded correctly (Higham, (2.4))."""
     x, y = number(a), number(b)
     name = operator.overloadpacket.__name__
@@ -80,7 +80,7 @@ def _value(operand: Any) -> Any:
 
 
 @rule("mul")
-def multiplied(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def mul(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound a product, which is rounded correctly (Higham, (2.4))."""
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
@@ -94,7 +94,7 @@ def multiplied(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 
 
 @rule("div")
-def divided(
+def div(
     rounding: Rounding, operator: Any, a: Any, b: Any, rounding_mode: str | None = None
 ) -> Tracked:
     """Bound a quotient, which has an error of two ulps, as `__fdividef` does."""
@@ -120,7 +120,7 @@ def _divided_whole(operator: Any, a: Any, b: Any, rounding_mode: str) -> Tracked
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b), rounding_mode=rounding_mode)
     if not value.is_floating_point():
-        certain(operator, x, y)
+        require_exact(operator, x, y)
         return Tracked(value)
     turns = _turns(torch.floor if rounding_mode == "floor" else torch.trunc, x, y)
     return Tracked(value, turns if bool(turns.any()) else None)
@@ -147,14 +147,14 @@ def _turns(step: Callable[[Tensor], Tensor], x: Tracked, y: Tracked) -> Tensor:
 
 
 @rule("pow")
-def powered(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def power_of(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound a power with a constant exponent.
 
     A kernel may compute it by repeated products if the exponent is a small integer, else as exp(b
     log a).
     """
     if not isinstance(a, Tracked) or isinstance(b, Tracked):
-        return _powered_by_any(rounding, operator, a, b)
+        return _power_of_tensors(rounding, operator, a, b)
     value = operator(a.value, b)
     if not value.is_floating_point():
         return Tracked(value, None if a.error is None else a.error * _INFINITE)
@@ -166,7 +166,7 @@ def powered(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     return rounding.rounded(value, spread, units=8.0 + 4.0 * abs(b) * logarithm)
 
 
-def _powered_by_any(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def _power_of_tensors(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound a power whose exponent is a tensor, computed as exp(b log a).
 
     The power is monotone in both operands, so it is farthest off at a corner of their intervals. It
@@ -183,7 +183,7 @@ def _powered_by_any(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracke
 
 
 @rule("remainder", "fmod")
-def remaining(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def remainder(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound a remainder, which is exact in CUDA, or x - b floor(x / b) as a kernel may write it.
 
     Rounding may decide how many times the divisor is subtracted. Then the result is off by that
@@ -195,7 +195,7 @@ def remaining(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
     if not value.is_floating_point():
-        certain(operator, x, y)
+        require_exact(operator, x, y)
         return Tracked(value)
     step = torch.floor if operator.overloadpacket.__name__ == "remainder" else torch.trunc
     turns = _turns(step, x, y)
@@ -209,14 +209,14 @@ def remaining(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 
 
 @rule("neg", "abs")
-def signed(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def neg_or_abs(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound a negation or an absolute value: it does not round, and is Lipschitz with 1."""
     del rounding
     return Tracked(operator(x.value), x.error)
 
 
 @rule("relu", "clamp", "clamp_min", "clamp_max", "hardtanh")
-def clamped(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
+def clamp(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
     """Bound a clamp, which grows with its operand and its limits.
 
     A kernel may hold the limits in float32.
@@ -241,10 +241,10 @@ def clamped(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs:
 
 
 @rule("maximum", "minimum")
-def chosen(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
+def maximum_or_minimum(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Bound the larger or smaller of two operands, which grows with both."""
     del rounding
-    return between(operator, a, b)
+    return bound_monotone(operator, a, b)
 
 
 def _exponential(x: Tensor, _: Tensor) -> Tensor:
@@ -352,7 +352,7 @@ def spread_at_ends(
 
 
 @rule("sin", "cos")
-def periodic(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def sin_or_cos(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound a sine or a cosine, which is Lipschitz with 1 and never beyond 1.
 
     Its own error is two ulps, and that of `__sinf` and `__cosf`.
@@ -372,20 +372,20 @@ def of_intrinsics(x: Tensor) -> Tensor:
 
 
 @rule("floor", "ceil", "round", "trunc", "sign")
-def stepped(rounding: Rounding, operator: Any, x: Tracked, decimals: int = 0) -> Tracked:
+def floor_or_ceil(rounding: Rounding, operator: Any, x: Tracked, decimals: int = 0) -> Tracked:
     """Bound a step function: it is exact, unless rounding decides the step.
 
     With `decimals` the operand is multiplied first, which rounds.
     """
     if not decimals:
-        return between(operator, x)
+        return bound_monotone(operator, x)
     moved = Tracked(x.value, x.bound + 2.0 * SINGLE * x.most)
-    steps = between(lambda each: operator(each, decimals=decimals), moved)
+    steps = bound_monotone(lambda each: operator(each, decimals=decimals), moved)
     return rounding.rounded(steps.value, steps.error, units=4.0)
 
 
 @rule("gt", "ge", "lt", "le", "eq", "ne")
-def compared(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def comparison(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound a comparison: its result is uncertain where the operands' intervals meet."""
     del rounding
     x, y = number(a), number(b)
@@ -406,7 +406,7 @@ _OF_TRUTHS = """
 
 
 @rule(*_OF_TRUTHS.split())
-def joined(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
+def logical(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
     """Bound a logical operator: its result is uncertain where an operand is."""
     del rounding
     value = operator(*map(_value, operands))
@@ -419,7 +419,7 @@ def joined(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
 
 
 @rule("where")
-def selected(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: Any) -> Tracked:
+def select_where(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: Any) -> Tracked:
     """Bound `where`; where its condition is uncertain, the result may be that of either operand."""
     x, y = rounding.held(a), rounding.held(b)
     value = operator(condition.value, _value(a), _value(b))
@@ -436,12 +436,12 @@ def selected(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: A
 
 
 @rule("masked_fill")
-def filled(rounding: Rounding, operator: Any, x: Tracked, mask: Tracked, fill: Any) -> Tracked:
+def masked_fill(rounding: Rounding, operator: Any, x: Tracked, mask: Tracked, fill: Any) -> Tracked:
     """Bound `masked_fill`, which puts one number where the mask is true."""
     value = operator(x.value, mask.value, _value(fill))
     held = rounding.held(fill)
     if mask.error is not None:
-        return selected(rounding, torch.ops.aten.where.self, mask, held, x)
+        return select_where(rounding, torch.ops.aten.where.self, mask, held, x)
     if _none(x, held):
         return Tracked(value)
     # An infinite number, such as a mask's, is exact.

@@ -21,7 +21,7 @@ _INFINITE = float("inf")
 
 
 @rule("cosh")
-def catenary(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def cosh(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound a cosh, computed from exponentials: `__expf` has 2 + floor(abs(1.173 x)) ulps."""
     value = operator(x.value)
     units = 6.0 + 2.4 * x.most.clamp_max(1000.0)
@@ -29,7 +29,7 @@ def catenary(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @rule("tan")
-def tangent(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def tan(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound a tangent, computed as a quotient of `__sinf` and `__cosf`.
 
     Those have absolute errors. The bound is infinite where a pole is near.
@@ -67,7 +67,7 @@ def _between_poles(
 
 
 @rule("lgamma")
-def logarithm_of_gamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def lgamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound lgamma, which is convex between its poles.
 
     Near its zeros, and by reflection, it has an absolute error bound only. For a negative x it is
@@ -82,7 +82,7 @@ def logarithm_of_gamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked
 
 
 @rule("digamma")
-def derivative_of_that(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def digamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound digamma, which grows between its poles.
 
     It is computed by a recurrence up to 10, a series from there, and pi / tan(pi x) for reflection.
@@ -96,7 +96,7 @@ def derivative_of_that(rounding: Rounding, operator: Any, x: Tracked) -> Tracked
 
 
 @rule("atan2")
-def angle(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
+def atan2(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Bound atan2, whose own error is 3 ulps.
 
     Away from 0 and from the negative axis it is farthest off at a corner of the operands'
@@ -112,7 +112,7 @@ def angle(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
 
 
 @rule("hypot")
-def hypotenuse(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
+def hypot(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Bound hypot, which is convex.
 
     It is computed as the root of a sum of squares, which may underflow.
@@ -134,7 +134,7 @@ def _at_corners(operator: Any, a: Tracked, b: Tracked, value: Tensor) -> Tensor 
 
 
 @rule("signbit")
-def signed(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def signbit(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound signbit, which is uncertain where the operand's interval contains 0."""
     del rounding
     value = operator(x.value)
@@ -145,7 +145,7 @@ def signed(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @rule("searchsorted")
-def searched(rounding: Rounding, operator: Any, among: Tracked, x: Any, **how: Any) -> Tracked:
+def searchsorted(rounding: Rounding, operator: Any, among: Tracked, x: Any, **how: Any) -> Tracked:
     """Bound searchsorted, which returns indices.
 
     An index grows with the number that is searched for, and falls with those searched among.
@@ -162,7 +162,7 @@ def searched(rounding: Rounding, operator: Any, among: Tracked, x: Any, **how: A
 
 
 @rule("rrelu_with_noise_functional")
-def leaking(
+def rrelu(
     rounding: Rounding,
     operator: Any,
     x: Tracked,

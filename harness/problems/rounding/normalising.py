@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.problems.rounding.elementwise import added, monotone, multiplied
-from harness.problems.rounding.reductions import varied
+from harness.problems.rounding.elementwise import add, monotone, mul
+from harness.problems.rounding.reductions import var
 from harness.problems.rounding.tracked import SINGLE, Rounding, Tracked, rule
 
 _aten = torch.ops.aten
 
 
 @rule("_softmax")
-def shared(
+def softmax(
     rounding: Rounding, operator: Any, x: Tracked, dim: int, half_to_float: bool = False
 ) -> Tracked:
     """Bound a softmax, which lies between the ends of its shares.
@@ -41,7 +41,7 @@ def shared(
     # __expf, of the differences or of the terms themselves: as in elementwise.py.
     far = apart + known.abs() + largest.nan_to_num(0.0, 0.0, 0.0).abs()
     each = (6.0 + 2.4 * far) * SINGLE + stored
-    low, high = _shares(x.value - largest - off, x.value - largest + off, dim)
+    low, high = _softmax_bounds(x.value - largest - off, x.value - largest + off, dim)
     spread = torch.maximum(value - low, high - value)
     # The sum's relative error is a mean of its terms' errors, weighted by their shares.
     of_sum = torch.minimum((high * each).sum(dim, keepdim=True), each.amax(dim, keepdim=True))
@@ -53,7 +53,7 @@ def shared(
     return rounding.rounded(value, torch.minimum(spread + lost, most), units=4.0)
 
 
-def _shares(low: Tensor, high: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+def _softmax_bounds(low: Tensor, high: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     """Return the least and the largest share that each term may have."""
     # Any shift gives the same shares; this one keeps the exponentials from overflowing.
     shift = high.amax(dim, keepdim=True)
@@ -67,7 +67,7 @@ def _shares(low: Tensor, high: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 @rule("native_layer_norm")
-def standardised(
+def layer_norm(
     rounding: Rounding,
     operator: Any,
     x: Tracked,
@@ -85,15 +85,9 @@ def standardised(
     del operator
     dims = list(range(x.value.dim() - len(shape), x.value.dim()))
     count = float(math.prod(shape))
-    variance, mean = varied(
-        rounding, _aten.var_mean.correction, x, dims, correction=0, keepdim=True
-    )
-    scale = monotone(
-        rounding, _aten.rsqrt.default, added(rounding, _aten.add.Tensor, variance, eps)
-    )
-    result = multiplied(
-        rounding, _aten.mul.Tensor, added(rounding, _aten.sub.Tensor, x, mean), scale
-    )
+    variance, mean = var(rounding, _aten.var_mean.correction, x, dims, correction=0, keepdim=True)
+    scale = monotone(rounding, _aten.rsqrt.default, add(rounding, _aten.add.Tensor, variance, eps))
+    result = mul(rounding, _aten.mul.Tensor, add(rounding, _aten.sub.Tensor, x, mean), scale)
     # The bound that the steps above carry is infinite where the variance plus eps may be 0.
     if result.error is not None and count:
         gamma = (count + 4.0) * rounding.arithmetic.accumulation
@@ -105,7 +99,7 @@ def standardised(
         error = torch.minimum(result.error.nan_to_num(torch.inf, torch.inf), most)
         result = Tracked(result.value, error)
     if weight is not None:
-        result = multiplied(rounding, _aten.mul.Tensor, result, weight)
+        result = mul(rounding, _aten.mul.Tensor, result, weight)
     if bias is not None:
-        result = added(rounding, _aten.add.Tensor, result, bias)
+        result = add(rounding, _aten.add.Tensor, result, bias)
     return result, mean, scale

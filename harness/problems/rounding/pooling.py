@@ -13,7 +13,7 @@ from harness.problems.rounding.tracked import SINGLE, NoRuleError, Rounding, Tra
 
 
 @rule("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool1d")
-def averaged(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
+def avg_pool(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
     """Bound a mean of each window: a sum, and a product with a rounded factor."""
     value = operator(x.value, *args)
     most = operator(x.most, *args)
@@ -34,7 +34,7 @@ def averaged(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Track
 
 
 @rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
-def interpolated(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
+def upsample_linear(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
     """Bound interpolation, a weighted mean of neighbours in any order.
 
     The weights are not negative and sum to 1. A place among n elements is off by at most 3 n u,
@@ -51,7 +51,9 @@ def interpolated(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> T
 
 
 @rule("grid_sampler_2d", "grid_sampler_3d")
-def sampled(rounding: Rounding, operator: Any, x: Tracked, grid: Tracked, *how: Any) -> Tracked:
+def grid_sampler(
+    rounding: Rounding, operator: Any, x: Tracked, grid: Tracked, *how: Any
+) -> Tracked:
     """Bound sampling of an image at given places, with the weights of `interpolated`.
 
     Along each dimension the result is continuous. Its slope is at most the largest difference of

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.problems.rounding.elementwise import added, multiplied
+from harness.problems.rounding.elementwise import add, mul
 from harness.problems.rounding.tracked import Rounding, Terms, Tracked, complex_rule, is_whole, rule
 
 Bilinear = Callable[[Tensor, Tensor], Tensor]
@@ -45,7 +45,7 @@ def _joined(
 
 @rule("mm", "bmm", "mv", "dot", "matmul")
 @complex_rule("mm", "bmm", "mv")
-def multiplied_matrices(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
+def matmul(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Bound a matrix product, whose sums have as many terms as the inner dimension.
 
     A complex product of n terms loses gamma_(n + 2) times the root of 2 (Higham, section 3.6). It
@@ -56,7 +56,7 @@ def multiplied_matrices(rounding: Rounding, operator: Any, a: Tracked, b: Tracke
 
 
 @rule("addbmm")
-def added_products(
+def addbmm(
     rounding: Rounding, operator: Any, c: Tracked, a: Tracked, b: Tracked, **factors: float
 ) -> Tracked:
     """Bound `addbmm` as one matrix product.
@@ -75,11 +75,11 @@ def added_products(
     left = Tracked(beside(a.value), None if a.error is None else beside(a.error))
     right = Tracked(below(b.value), None if b.error is None else below(b.error))
     product = torch.ops.aten.addmm.default
-    return added_product(rounding, product, c, left, right, **factors)
+    return addmm(rounding, product, c, left, right, **factors)
 
 
 @rule("_trilinear")
-def multiplied_thrice(
+def trilinear(
     rounding: Rounding, operator: Any, a: Tracked, b: Tracked, c: Tracked, *how: Any
 ) -> Tracked:
     """Bound sums of products of three factors, in any order.
@@ -96,7 +96,7 @@ def multiplied_thrice(
 
 
 @rule("addmm", "baddbmm", "addmv")
-def added_product(
+def addmm(
     rounding: Rounding,
     operator: Any,
     c: Tracked,
@@ -109,13 +109,13 @@ def added_product(
     aten = torch.ops.aten
     product = {"addmm": aten.mm, "baddbmm": aten.bmm, "addmv": aten.mv}
     name = operator.overloadpacket.__name__
-    result = multiplied_matrices(rounding, product[name].default, a, b)
+    result = matmul(rounding, product[name].default, a, b)
     if alpha != 1:
-        result = multiplied(rounding, aten.mul.Tensor, result, alpha)
+        result = mul(rounding, aten.mul.Tensor, result, alpha)
     if beta == 0:
         return result
-    other = c if beta == 1 else multiplied(rounding, aten.mul.Tensor, c, beta)
-    return added(rounding, aten.add.Tensor, result, other)
+    other = c if beta == 1 else mul(rounding, aten.mul.Tensor, c, beta)
+    return add(rounding, aten.add.Tensor, result, other)
 
 
 def _by_transforms(
@@ -138,7 +138,7 @@ def _by_transforms(
 
 
 @rule("convolution")
-def convolved(
+def convolution(
     rounding: Rounding, operator: Any, x: Tracked, weight: Tracked, bias: Tracked | None, *how: Any
 ) -> Tracked:
     """Bound a convolution, which sums the terms that meet at an output, and the bias."""
@@ -155,6 +155,4 @@ def convolved(
         return result
     shape = (-1, *(1,) * (x.value.dim() - 2))
     error = None if bias.error is None else bias.error.view(shape)
-    return added(
-        rounding, torch.ops.aten.add.Tensor, result, Tracked(bias.value.view(shape), error)
-    )
+    return add(rounding, torch.ops.aten.add.Tensor, result, Tracked(bias.value.view(shape), error))

@@ -186,7 +186,7 @@ def _call(rounding: Rounding, node: Node, known: Mapping[Node, Any]) -> Any:
 
 def _written(rounding: Rounding, known: Mapping[Node, Any], target: Any, source: Any) -> Tracked:
     """Return an argument of the graph after a write over it."""
-    whole = structure.replaced(rounding, _WRITES, known[target], known[source])
+    whole = structure.copy(rounding, _WRITES, known[target], known[source])
     assert isinstance(whole, Tracked)  # noqa: S101 - for the type checker
     return whole
 

@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.problems.rounding.elementwise import powered
+from harness.problems.rounding.elementwise import power_of
 from harness.problems.rounding.tracked import (
     SINGLE,
     NoRuleError,
     Rounding,
     Terms,
     Tracked,
-    between,
-    certain,
+    bound_monotone,
     complex_rule,
     is_whole,
+    require_exact,
     rule,
 )
 
@@ -38,7 +38,7 @@ def _count(x: Tensor, dims: Sequence[int]) -> int:
 
 @rule("sum")
 @complex_rule("sum")
-def summed(
+def sum_of(
     rounding: Rounding,
     operator: Any,
     x: Tracked,
@@ -63,7 +63,7 @@ def summed(
 
 @rule("mean")
 @complex_rule("mean")
-def averaged(
+def mean(
     rounding: Rounding,
     operator: Any,
     x: Tracked,
@@ -77,7 +77,7 @@ def averaged(
     """
     dims = _dims(x.value, dim)
     count = _count(x.value, dims)
-    total = summed(rounding, operator, x, dim, keepdim, dtype)
+    total = sum_of(rounding, operator, x, dim, keepdim, dtype)
     value = x.value.mean(dims, keepdim)
     lost = total.bound / count
     # An exact sum says nothing of Welford's mean, which has as many roundings as terms.
@@ -88,16 +88,14 @@ def averaged(
 
 
 @rule("cumsum")
-def accumulated(
-    rounding: Rounding, operator: Any, x: Tracked, dim: int, dtype: Any = None
-) -> Tracked:
+def cumsum(rounding: Rounding, operator: Any, x: Tracked, dim: int, dtype: Any = None) -> Tracked:
     """Bound a running sum, each prefix of which may be summed in any order.
 
     Raises:
         NoRuleError: The elements are integers that depend on rounding.
     """
     if not x.value.is_floating_point():
-        certain(operator, x)
+        require_exact(operator, x)
         return Tracked(operator(x.value, dim, dtype=dtype))
     value, most = x.value.cumsum(dim), x.most.cumsum(dim)
     if is_whole(most, x):
@@ -112,7 +110,7 @@ def accumulated(
 
 
 @rule("cumprod", "prod")
-def product(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
+def prod(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
     """Bound a product of elements, or a running product.
 
     Each factor adds one rounding (Higham, lemma 3.1). The factors may be taken in any order. Where
@@ -135,7 +133,7 @@ def product(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs:
 
 
 @rule("var", "var_mean", "std")
-def varied(
+def var(
     rounding: Rounding,
     operator: Any,
     x: Tracked,
@@ -158,8 +156,7 @@ def varied(
     dims = _dims(x.value, dim)
     count = _count(x.value, dims)
     freedom = max(count - (1 if correction is None else correction), 0)
-    mean = x.value.mean(dims, keepdim=True)
-    around = (x.value - mean).abs()
+    around = (x.value - x.value.mean(dims, keepdim=True)).abs()
     value = around.square().sum(dims, keepdim) / freedom
     reach = x.bound + x.bound.mean(dims, keepdim=True)
     spread = ((2 * around + reach) * reach).sum(dims, keepdim) / freedom
@@ -178,11 +175,11 @@ def varied(
         low = (value - variance.bound).clamp_min(0).sqrt()
         high = (value + variance.bound).sqrt()
         return rounding.rounded(root, torch.maximum(root - low, high - root), units=4.0)
-    return variance, averaged(rounding, operator, x, dim, keepdim)
+    return variance, mean(rounding, operator, x, dim, keepdim)
 
 
 @rule("logsumexp")
-def logarithm_of_sum(
+def logsumexp(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any, keepdim: bool = False
 ) -> Tracked:
     """Bound a logsumexp.
@@ -193,7 +190,7 @@ def logarithm_of_sum(
     The sum's relative error is an absolute error of the logarithm.
     """
     dims = _dims(x.value, dim)
-    grown = between(lambda each: operator(each, dims, keepdim), x)
+    grown = bound_monotone(lambda each: operator(each, dims, keepdim), x)
     if not x.value.numel():
         return grown
     low, high = x.ends
@@ -216,7 +213,7 @@ def logarithm_of_sum(
 
 
 @rule("_cdist_forward")
-def distances(
+def cdist(
     rounding: Rounding, operator: Any, x: Tracked, y: Tracked, order: float, mode: Any = None
 ) -> Tracked:
     """Bound distances between rows: norms of differences.
@@ -251,9 +248,9 @@ def distances(
 
 
 @rule("_pdist_forward")
-def distances_of_rows(rounding: Rounding, operator: Any, x: Tracked, order: float = 2) -> Tracked:
+def pdist(rounding: Rounding, operator: Any, x: Tracked, order: float = 2) -> Tracked:
     """Bound the distances between each row and those after it."""
-    every = distances(rounding, torch.ops.aten._cdist_forward.default, x, x, order)
+    every = cdist(rounding, torch.ops.aten._cdist_forward.default, x, x, order)
     rows = x.value.shape[0]
     above = torch.ones(rows, rows, dtype=torch.bool, device=x.value.device).triu(1)
     del operator
@@ -261,13 +258,13 @@ def distances_of_rows(rounding: Rounding, operator: Any, x: Tracked, order: floa
 
 
 @rule("logcumsumexp")
-def logarithm_of_sums(rounding: Rounding, operator: Any, x: Tracked, dim: int) -> Tracked:
+def logcumsumexp(rounding: Rounding, operator: Any, x: Tracked, dim: int) -> Tracked:
     """Bound a running logsumexp, each prefix of which follows from the rounded one before.
 
     A step adds log(1 + exp(a - b)). It errs by its logarithm, which has an absolute error bound, by
     the rounding of a - b, and by storing the sum. It grows with each term, as `logsumexp` does.
     """
-    grown = between(lambda each: operator(each, dim), x)
+    grown = bound_monotone(lambda each: operator(each, dim), x)
     if not x.value.numel():
         return grown
     steps = torch.ones_like(grown.value).cumsum(dim)
@@ -279,12 +276,12 @@ def logarithm_of_sums(rounding: Rounding, operator: Any, x: Tracked, dim: int) -
 
 
 @rule("amax", "amin")
-def extreme(
+def amax_or_amin(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any = (), keepdim: bool = False
 ) -> Tracked:
     """Bound a largest or smallest element, which grows with each of the elements."""
     del rounding
-    return between(lambda each: operator(each, dim, keepdim), x)
+    return bound_monotone(lambda each: operator(each, dim, keepdim), x)
 
 
 # A power of two just below float32's largest number.
@@ -305,8 +302,8 @@ def with_index(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwar
     del rounding
     found = operator(x.value, *args, **kwargs)
     if isinstance(found, Tensor):
-        return between(lambda each: operator(each, *args, **kwargs), x)
-    values = between(lambda each: operator(each, *args, **kwargs)[0], x)
+        return bound_monotone(lambda each: operator(each, *args, **kwargs), x)
+    values = bound_monotone(lambda each: operator(each, *args, **kwargs)[0], x)
     return values, Tracked(found[1], _unknown(found[1], x))
 
 
@@ -318,7 +315,7 @@ def _unknown(index: Tensor, x: Tracked) -> Tensor | None:
 
 
 @rule("argmax", "argmin")
-def placed(
+def argmax_or_argmin(
     rounding: Rounding, operator: Any, x: Tracked, dim: int | None = None, keepdim: bool = False
 ) -> Tracked:
     """Bound the index of the first extreme.
@@ -349,7 +346,7 @@ def placed(
 
 
 @rule("any", "all")
-def decided(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
+def any_or_all(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
     """Bound `any` or `all`, which grow with each truth value.
 
     The result is uncertain where the uncertain elements decide it.
@@ -365,7 +362,7 @@ def decided(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs:
 
 
 @rule("linalg_vector_norm", "norm")
-def normed(
+def vector_norm(
     rounding: Rounding,
     operator: Any,
     x: Tracked,
@@ -403,12 +400,12 @@ def _normed_by_powers(
     if order <= 0:
         raise NoRuleError(f"{operator.overloadpacket.__name__} of order {order}")
     power = torch.ops.aten.pow.Tensor_Scalar
-    powers = powered(rounding, power, Tracked(x.value.abs(), x.error), order)
-    total = summed(rounding, torch.ops.aten.sum.dim_IntList, powers, dims, keepdim)
+    powers = power_of(rounding, power, Tracked(x.value.abs(), x.error), order)
+    total = sum_of(rounding, torch.ops.aten.sum.dim_IntList, powers, dims, keepdim)
     # A sum of powers is not negative, so the lower end stops at 0. What is cut off there is added
     # at the other end.
     low = total.value.clamp_min(0.0) - total.bound
-    root = powered(rounding, power, Tracked(total.value, total.error), 1.0 / order)
+    root = power_of(rounding, power, Tracked(total.value, total.error), 1.0 / order)
     if total.error is None:
         return root
     known = total.bound + (low.clamp_min(0.0) - low)

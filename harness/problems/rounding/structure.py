@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from harness.problems.rounding.elementwise import selected
+from harness.problems.rounding.elementwise import select_where
 from harness.problems.rounding.tracked import (
     NoRuleError,
     Rounding,
     Tracked,
-    between,
-    certain,
+    bound_monotone,
     complex_rule,
     constant,
     is_whole,
+    require_exact,
     rule,
 )
 
@@ -61,7 +61,7 @@ def _moved(operator: Any, args: Any, kwargs: Any, values: Tensor) -> Tensor:
 
 
 @rule("as_strided")
-def restrided(
+def as_strided(
     rounding: Rounding,
     operator: Any,
     x: Tracked,
@@ -87,7 +87,9 @@ def restrided(
 
 
 @rule("constant_pad_nd")
-def padded(rounding: Rounding, operator: Any, x: Tracked, pad: Any, value: float = 0) -> Tracked:
+def constant_pad(
+    rounding: Rounding, operator: Any, x: Tracked, pad: Any, value: float = 0
+) -> Tracked:
     """Bound padding with one number, which is rounded as it is stored."""
     border = rounding.held(value)
     error = operator(x.bound, pad, float(border.bound))
@@ -95,7 +97,7 @@ def padded(rounding: Rounding, operator: Any, x: Tracked, pad: Any, value: float
 
 
 @rule("gather", "index_select", "index", "embedding", "take_along_dim")
-def picked(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
+def index(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Bound a lookup by an index.
 
     Raises:
@@ -116,7 +118,7 @@ def picked(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 @rule("index_put", "scatter")
-def put(
+def index_put(
     rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
 ) -> Tracked:
     """Bound writing elements at given places.
@@ -128,7 +130,7 @@ def put(
         NoRuleError: Another index depends on rounding.
     """
     if kwargs or (len(what) > 1 and what[-1] is True):
-        return gathered(rounding, operator, x, where, *what, **kwargs)
+        return scatter_add(rounding, operator, x, where, *what, **kwargs)
     if operator.overloadpacket.__name__ == "index_put" and len(where) == 1:
         # x[mask] = number is a `where`, of which the condition may be uncertain.
         mask, source = where[0], what[0]
@@ -137,7 +139,7 @@ def put(
             error = None if mask.error is None else mask.error.view(shape)
             one = moved(rounding, torch.ops.aten.view.default, source, [])
             chosen = Tracked(mask.value.view(shape), error)
-            return selected(rounding, torch.ops.aten.where.self, chosen, one, x)
+            return select_where(rounding, torch.ops.aten.where.self, chosen, one, x)
     _see_certain(operator, where, what)
     places, *numbers = _part((where, *what), "value")
     value = operator(x.value, places, *numbers)
@@ -148,7 +150,7 @@ def put(
 
 
 @rule("scatter_add")
-def gathered(
+def scatter_add(
     rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
 ) -> Tracked:
     """Bound the sum, in any order, of an element and all that is added at its place.
@@ -181,7 +183,7 @@ def gathered(
 
 
 @rule("scatter_reduce", "index_reduce")
-def reduced(
+def scatter_reduce(
     rounding: Rounding,
     operator: Any,
     x: Tracked,
@@ -205,7 +207,7 @@ def reduced(
 
     value = joined(x.value, source.value)
     if reduce in ("amax", "amin"):
-        return between(joined, x, source)
+        return bound_monotone(joined, x, source)
     if reduce not in ("sum", "mean"):
         raise NoRuleError(f"{operator.overloadpacket.__name__} of products")
     spread = joined(x.bound, source.bound)
@@ -219,7 +221,7 @@ def reduced(
 
 
 @rule("_embedding_bag_forward_only", "_embedding_bag")
-def bagged(
+def embedding_bag(
     rounding: Rounding,
     operator: Any,
     weight: Tracked,
@@ -246,7 +248,7 @@ def bagged(
     value, *others = bag(weight.value, by)
     known = [Tracked(each) for each in others]
     if mode == 2:
-        return between(lambda rows: bag(rows, None)[0], weight), *known
+        return bound_monotone(lambda rows: bag(rows, None)[0], weight), *known
     # The errors of rows and factors, as those of a product: |a'| |b'| - |a| |b|.
     most = bag(weight.most, None if factors is None else factors.most)[0]
     exact = bag(weight.value.abs(), None if by is None else by.abs())[0]
@@ -262,7 +264,7 @@ def _see_certain(operator: Any, *values: Any) -> None:
     Raises:
         NoRuleError: An index has an error.
     """
-    certain(operator, *(x for x in _tracked(values) if not x.value.is_floating_point()))
+    require_exact(operator, *(x for x in _tracked(values) if not x.value.is_floating_point()))
 
 
 def _is_number(value: object) -> bool:
@@ -271,7 +273,7 @@ def _is_number(value: object) -> bool:
 
 @rule("_to_copy")
 @complex_rule("_to_copy")
-def converted(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> Tracked:
+def to_copy(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> Tracked:
     """Bound a conversion to another dtype.
 
     Between floating-point types no error is added: the error of storing a number is counted where
@@ -296,7 +298,7 @@ def converted(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> T
 
 @rule("copy")
 @complex_rule("copy")
-def replaced(rounding: Rounding, operator: Any, target: Tracked, source: Tracked) -> Tracked:
+def copy(rounding: Rounding, operator: Any, target: Tracked, source: Tracked) -> Tracked:
     """Bound a copy over a tensor: it takes the source's values and errors, in its own shape."""
     del rounding, operator
     error = None if source.error is None else source.error.expand(target.value.shape)
@@ -305,7 +307,9 @@ def replaced(rounding: Rounding, operator: Any, target: Tracked, source: Tracked
 
 @rule(*_MAKING.split())
 @complex_rule(*_MAKING.split())
-def made(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
+def constant_like(
+    rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any
+) -> Tracked:
     """Bound a constant tensor that takes its shape from another one."""
     del rounding
     return constant(operator(x.value, *args, **kwargs))

@@ -88,7 +88,7 @@ class Tracked:
         return self.value - self.bound, self.value + self.bound
 
 
-def between(function: Callable[..., Tensor], *operands: Tracked) -> Tracked:
+def bound_monotone(function: Callable[..., Tensor], *operands: Tracked) -> Tracked:
     """Bound a function that never decreases when one of its operands grows.
 
     Its result lies between its values at the lower and at the upper ends of the operands.
@@ -118,7 +118,7 @@ def is_whole(most: Tensor, *operands: Tracked) -> bool:
     return not most.numel() or float(most.max()) < _MOST_WHOLE
 
 
-def certain(operator: Any, *operands: Tracked) -> None:
+def require_exact(operator: Any, *operands: Tracked) -> None:
     """Check that some operands are exact.
 
     Args:

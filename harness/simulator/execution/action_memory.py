@@ -18,7 +18,7 @@ from harness.simulator.actions.transfers import (
     Transfer,
 )
 from harness.simulator.execution.codegen import Compiler
-from harness.simulator.execution.frame import PrivateMemory
+from harness.simulator.execution.frame import ChunkMemory
 from harness.simulator.layout.races import Actor
 from harness.simulator.lowering.program import Access, Constant, Perform
 from harness.simulator.native.bindings import (
@@ -50,7 +50,7 @@ class ActionMemory:
     def __init__(
         self,
         compiler: Compiler,
-        private: PrivateMemory,
+        private: ChunkMemory,
         faults: Faults,
         ordering: Ordering | None,
     ) -> None:

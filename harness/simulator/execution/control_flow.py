@@ -9,7 +9,7 @@ from harness.simulator.execution.executor import Executor
 from harness.simulator.execution.frame import Frame
 from harness.simulator.execution.prepared import JUMPED, STAYED
 from harness.simulator.execution.runnable import Lanes, RunnableThreads, Turn
-from harness.simulator.execution.watch import Watch
+from harness.simulator.execution.watch import Observers
 from harness.simulator.hardware.errors import KernelTrap
 from harness.simulator.hardware.team import Team
 from harness.simulator.lowering.program import Block, Branch, Dispatch, Program, Trap
@@ -26,7 +26,7 @@ class ControlFlow:
         executor: Executor,
         threads: RunnableThreads,
         team: Team,
-        watch: Watch,
+        watch: Observers,
     ) -> None:
         self._program = program
         self._outcomes = outcomes

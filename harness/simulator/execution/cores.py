@@ -35,7 +35,7 @@ class CoreLost(RuntimeError):
     """A process that runs blocks has ended unexpectedly."""
 
 
-class Board:
+class SharedBoard:
     """Memory that all processes share: a counter to take numbers from, and a room for each process.
 
     Each room has `room_bytes` bytes. Pages that are never written use no memory.
@@ -75,7 +75,7 @@ class _Core:
     connection: Connection
 
 
-class Cores(Generic[Task, Answer]):
+class WorkerProcesses(Generic[Task, Answer]):
     """A group of `count` processes that answer tasks.
 
     Each calls `begin()` once, and then `work(number, task)` for each task. Their numbers start at

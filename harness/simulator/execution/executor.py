@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.execution.codegen import Compiled, State
-from harness.simulator.execution.frame import Frame, PrivateMemory
+from harness.simulator.execution.frame import ChunkMemory, Frame
 from harness.simulator.execution.prepared import Prepared
 from harness.simulator.hardware.team import Array, Team
 from harness.simulator.lowering.program import Block, Constant, Source
@@ -33,7 +33,7 @@ class Executor:
         self,
         prepared: Prepared,
         frame: Frame,
-        private: PrivateMemory,
+        private: ChunkMemory,
         faults: Faults,
         team: Team,
     ) -> None:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from harness.finding import DeviceCheck, Finding
 from harness.simulator.execution.codegen import Compiler
-from harness.simulator.execution.frame import PrivateMemory
+from harness.simulator.execution.frame import ChunkMemory
 from harness.simulator.hardware.fault import Fault
 from harness.simulator.hardware.geometry import Placement
 from harness.simulator.hardware.memory import Memory
@@ -59,7 +59,7 @@ class Faults:
         compiler: Compiler,
         memory: Memory,
         placement: Placement,
-        private: PrivateMemory,
+        private: ChunkMemory,
         others: Faults | None = None,
     ) -> None:
         """Share the findings of `others`, which collects for other blocks of the same launch."""

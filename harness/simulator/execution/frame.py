@@ -63,7 +63,7 @@ def _view(storage: Array, kind: str) -> Array:
     return storage.view(dtype)[:: storage.dtype.itemsize // dtype.itemsize]
 
 
-class PrivateMemory:
+class ChunkMemory:
     """Shared memory of the blocks, local memory of the threads, and the kernel's arguments.
 
     Each space has a shadow of equal size, which notes the bytes that have been written.

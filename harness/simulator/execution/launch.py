@@ -11,11 +11,11 @@ import numpy.typing as npt
 from harness.finding import Finding
 from harness.simulator.counters.counters import Counts, KernelCounters, Totals
 from harness.simulator.execution.faults import Faults
-from harness.simulator.execution.frame import Frame, PrivateMemory, special_registers
+from harness.simulator.execution.frame import ChunkMemory, Frame, special_registers
 from harness.simulator.execution.prepared import Prepared
-from harness.simulator.execution.residency import Place, blocks_at_once, run_chunks
+from harness.simulator.execution.residency import ChunkSlot, blocks_at_once, run_chunks
 from harness.simulator.execution.scheduler import Scheduler
-from harness.simulator.execution.watch import Watch
+from harness.simulator.execution.watch import Observers
 from harness.simulator.hardware.budget import Budget
 from harness.simulator.hardware.errors import BarrierDeadlock, UnmetCondition
 from harness.simulator.hardware.fault import Fault
@@ -90,7 +90,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Host:
+class LaunchEnvironment:
     """The parts of a device that each launch needs.
 
     `racecheck`, `counters` and `schedule` are as in `Machine`.
@@ -127,7 +127,7 @@ class Launch:
 
     def __init__(
         self,
-        host: Host,
+        host: LaunchEnvironment,
         kernel: Kernel,
         geometry: Geometry,
         dynamic_shared_bytes: int,
@@ -153,7 +153,7 @@ class Launch:
         self._sync = SyncChecks(program.name, self._placement)
         self.races = self._race_detection()
         self.counts = self._counting()
-        self._places: list[Place] = []
+        self._places: list[ChunkSlot] = []
         self._elsewhere = 0
         self._work_elsewhere = 0
 
@@ -275,11 +275,11 @@ class Launch:
         faults = self._places[0].faults.findings if self._places else ()
         return (*faults, *races, *self._sync.findings)
 
-    def _place(self) -> Place:
+    def _place(self) -> ChunkSlot:
         """Make room for one chunk; only chunks that wait for other chunks need a second one."""
         first = self._places[0] if self._places else None
         frame = Frame(self._lanes) if first else self._first_frame()
-        private = PrivateMemory(
+        private = ChunkMemory(
             self._lanes,
             self._geometry.threads,
             self._shared_bytes,
@@ -294,14 +294,14 @@ class Launch:
         clocks = self.races.clocks() if self.races else None
         private.spaces.race = clocks.pointer if clocks else None
         agents = Agents(clocks) if clocks else None
-        watch = Watch(self._placement, self._sync, clocks, agents, self.counts)
+        watch = Observers(self._placement, self._sync, clocks, agents, self.counts)
         scheduler = Scheduler(
             self._prepared, frame, private, faults, watch, self._team(private), self._check_budget
         )
-        self._places.append(Place(frame, private, faults, scheduler))
+        self._places.append(ChunkSlot(frame, private, faults, scheduler))
         return self._places[-1]
 
-    def _start(self, at: Place, chunk: range) -> bool:
+    def _start(self, at: ChunkSlot, chunk: range) -> bool:
         """Run a chunk; return whether all of its threads have ended."""
         self._check_budget()
         at.private.reset()
@@ -319,7 +319,7 @@ class Launch:
             known = self.kernel.frame = Frame(self._lanes)
         return known
 
-    def _team(self, private: PrivateMemory) -> Team:
+    def _team(self, private: ChunkMemory) -> Team:
         """Return the team of the kernel's last launch if it has the same threads, else a new one.
 
         A team keeps the permutations of shuffles that have been computed.

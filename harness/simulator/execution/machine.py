@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from harness.simulator.execution.chosen import Near, chosen_blocks
 from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.coverage import Lines, lines_in
-from harness.simulator.execution.launch import Host, Kernel, Launch, NeedsOneCore
+from harness.simulator.execution.launch import Kernel, Launch, LaunchEnvironment, NeedsOneCore
 from harness.simulator.execution.launch import LaunchResult as LaunchResult
 from harness.simulator.execution.multicore import (
     MulticoreLaunches,
@@ -252,7 +252,7 @@ class Machine:
     def _launch_of(self, task: Task) -> Launch:
         loaded = self._modules[task.module]
         kernel = self.prepare(loaded, task.kernel)
-        host = Host(
+        host = LaunchEnvironment(
             self.memory,
             self._native,
             self._history,

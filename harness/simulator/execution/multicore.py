@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.counters.counters import Totals
-from harness.simulator.execution.cores import Board, CoreLost, Cores
+from harness.simulator.execution.cores import CoreLost, SharedBoard, WorkerProcesses
 from harness.simulator.execution.launch import Kernel, Launch, LaunchResult
 from harness.simulator.execution.snapshot import Snapshot
 from harness.simulator.hardware.budget import Budget, OverBudget
@@ -161,8 +161,8 @@ class MulticoreLaunches:
         self.processes = processes
         self._memory = memory
         self._make = make
-        self._board: Board | None = None
-        self._cores: Cores[Task, Part] | None = None
+        self._board: SharedBoard | None = None
+        self._cores: WorkerProcesses[Task, Part] | None = None
         self._known_modules = 0
 
     def run(self, task: Task, modules: int) -> LaunchResult | None:
@@ -207,8 +207,10 @@ class MulticoreLaunches:
         self.close()
         self._known_modules = modules
         try:
-            self._board = self._board or Board(self._memory.library, self.processes, _MOST_CELLS)
-            self._cores = Cores(self.processes - 1, self._memory.join, self._work)
+            self._board = self._board or SharedBoard(
+                self._memory.library, self.processes, _MOST_CELLS
+            )
+            self._cores = WorkerProcesses(self.processes - 1, self._memory.join, self._work)
         except OSError:
             self.processes = 1
         return self._cores is not None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.simulator.execution.faults import Faults
-from harness.simulator.execution.frame import Frame, PrivateMemory
+from harness.simulator.execution.frame import ChunkMemory, Frame
 from harness.simulator.execution.scheduler import Scheduler
 from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.hardware.resources import occupancy
@@ -32,11 +32,11 @@ def blocks_at_once(threads: int, shared_bytes: int) -> int:
 
 
 @dataclass(frozen=True)
-class Place:
+class ChunkSlot:
     """Room for one chunk of blocks, and its scheduler."""
 
     frame: Frame
-    private: PrivateMemory
+    private: ChunkMemory
     faults: Faults
     scheduler: Scheduler
 
@@ -44,9 +44,9 @@ class Place:
 def run_chunks(
     chunks: Sequence[range],
     resident_blocks: int,
-    make_place: Callable[[], Place],
-    start: Callable[[Place, range], bool],
-) -> list[Place]:
+    make_place: Callable[[], ChunkSlot],
+    start: Callable[[ChunkSlot, range], bool],
+) -> list[ChunkSlot]:
     """Run all chunks to their end; return the places that were used.
 
     Args:
@@ -58,9 +58,9 @@ def run_chunks(
     Raises:
         BarrierDeadlock, UnmetCondition: The resident blocks wait for an event that cannot happen.
     """
-    places: list[Place] = []
-    free: list[Place] = []
-    waiting: list[tuple[Place, range]] = []
+    places: list[ChunkSlot] = []
+    free: list[ChunkSlot] = []
+    waiting: list[tuple[ChunkSlot, range]] = []
     for chunk in chunks:
         while waiting and sum(len(c) for _, c in waiting) + len(chunk) > resident_blocks:
             free += _try_again(waiting)
@@ -77,7 +77,7 @@ def run_chunks(
     return places
 
 
-def _try_again(waiting: list[tuple[Place, range]]) -> list[Place]:
+def _try_again(waiting: list[tuple[ChunkSlot, range]]) -> list[ChunkSlot]:
     """Run the waiting chunks in turn until some have ended, and return the places of those."""
     in_vain = asleep = 0
     while True:
@@ -101,5 +101,5 @@ def _try_again(waiting: list[tuple[Place, range]]) -> list[Place]:
             in_vain = asleep = 0
 
 
-def _total(waiting: list[tuple[Place, range]], name: str) -> int:
+def _total(waiting: list[tuple[ChunkSlot, range]], name: str) -> int:
     return sum(int(getattr(place.scheduler, name)) for place, _ in waiting)

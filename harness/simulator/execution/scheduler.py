@@ -17,13 +17,13 @@ from harness.simulator.execution.codegen import Compiled
 from harness.simulator.execution.control_flow import ControlFlow
 from harness.simulator.execution.deadlock import deadlock_error
 from harness.simulator.execution.executor import Executor
-from harness.simulator.execution.frame import Frame, PrivateMemory
+from harness.simulator.execution.frame import ChunkMemory, Frame
 from harness.simulator.execution.prepared import Prepared
 from harness.simulator.execution.runnable import Lanes, RunnableThreads, Turn
 from harness.simulator.execution.synchronisation import Synchronisation
 from harness.simulator.execution.thread_exits import ThreadExits
 from harness.simulator.execution.waiting import WaitingThreads
-from harness.simulator.execution.watch import Watch
+from harness.simulator.execution.watch import Observers
 from harness.simulator.hardware.budget import work_of
 from harness.simulator.hardware.errors import BarrierDeadlock, UnmetCondition
 from harness.simulator.hardware.team import Team
@@ -56,9 +56,9 @@ class Scheduler:
         self,
         prepared: Prepared,
         frame: Frame,
-        private: PrivateMemory,
+        private: ChunkMemory,
         faults: Faults,
-        watch: Watch,
+        watch: Observers,
         team: Team,
         check_budget: Callable[[], None],
     ) -> None:

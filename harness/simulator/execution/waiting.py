@@ -19,14 +19,14 @@ from harness.simulator.execution.action_executor import ActionExecutor
 from harness.simulator.execution.action_memory import ActionMemory
 from harness.simulator.execution.block_barriers import BlockBarriers
 from harness.simulator.execution.executor import Executor
-from harness.simulator.execution.frame import Frame, PrivateMemory
+from harness.simulator.execution.frame import ChunkMemory, Frame
 from harness.simulator.execution.masks import MaskChecks
 from harness.simulator.execution.prepared import Prepared
 from harness.simulator.execution.runnable import Lanes, RunnableThreads
 from harness.simulator.execution.spinning import Spinning
 from harness.simulator.execution.thread_exits import ThreadExits
 from harness.simulator.execution.warp_sync import WarpSynchronisation
-from harness.simulator.execution.watch import Watch
+from harness.simulator.execution.watch import Observers
 from harness.simulator.hardware.team import Team
 from harness.simulator.sanitizer.synccheck import Arrivals
 
@@ -41,9 +41,9 @@ class WaitingThreads:
         self,
         prepared: Prepared,
         frame: Frame,
-        private: PrivateMemory,
+        private: ChunkMemory,
         faults: Faults,
-        watch: Watch,
+        watch: Observers,
         team: Team,
         threads: RunnableThreads,
         executor: Executor,

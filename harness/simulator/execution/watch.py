@@ -12,7 +12,7 @@ from harness.simulator.sanitizer.synccheck import Arrivals, Lanes, SyncChecks
 
 
 @dataclass(frozen=True)
-class Watch:
+class Observers:
     """The observers of the blocks that run together; None for those that are off."""
 
     placement: Placement

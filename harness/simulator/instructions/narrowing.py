@@ -100,7 +100,7 @@ def _bits(values: Array, form: Format) -> Array:
     return np.where(np.isnan(values), form.nan, bits).astype(np.uint32)
 
 
-def exact(values: Array) -> Array:
+def to_f64_odd(values: Array) -> Array:
     """Return numbers of any type in float64; 64-bit integers beyond 53 bits are rounded to odd.
 
     Rounding to odd does not change the result of a further rounding to fewer digits.
@@ -147,7 +147,7 @@ def operation(flags: list[str], target: str, source: str, operands: int) -> Oper
 
     def compute(a: Array, out: Array) -> None:
         a = flushed(a) if "ftz" in rest and source == "f32" else a
-        np.copyto(out, encode(exact(a), form, modes[0], rest), casting="unsafe")
+        np.copyto(out, encode(to_f64_odd(a), form, modes[0], rest), casting="unsafe")
 
     return Operation((source,), (kind,), compute)
 
@@ -156,7 +156,7 @@ def _pack(form: Format, mode: str, flags: frozenset[str]) -> Operation:
     """Build `cvt.rn.f16x2.f32 d, a, b`: a becomes the upper half, b the lower half."""
 
     def compute(a: Array, b: Array, out: Array) -> None:
-        high, low = (encode(exact(x), form, mode, flags) for x in (a, b))
+        high, low = (encode(to_f64_odd(x), form, mode, flags) for x in (a, b))
         np.copyto(out, high << np.uint32(form.width) | low, casting="unsafe")
 
     return Operation(("f32", "f32"), (f"b{2 * form.width}",), compute)
@@ -168,7 +168,7 @@ def _pair_of_bytes(target: str, flags: list[str]) -> Operation:
     form = FORMATS[target]
 
     def compute(a: Array, out: Array) -> None:
-        coded = encode(exact(a), form, "rn", frozenset(flags))
+        coded = encode(to_f64_odd(a), form, "rn", frozenset(flags))
         np.copyto(out, coded[:, 1] << np.uint32(8) | coded[:, 0], casting="unsafe")
 
     return Operation(("f16x2",), ("b16",), compute)

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.simulator.instructions.operation import Operation
 from harness.simulator.lowering import library_calls
-from harness.simulator.lowering.context import CLOCKS, SPECIAL_BITS, Context, Place, Scope
+from harness.simulator.lowering.context import CLOCKS, SPECIAL_BITS, Context, Scope, SymbolAddress
 from harness.simulator.lowering.inlining import (
     STACK_BYTES,
     arguments_layout,
@@ -80,7 +80,7 @@ class Calls:
         context.listing.add(None, 1)
         self._inlined += 1
         prefix = f"{self._inlined}:"
-        symbols: dict[str, Place] = {}
+        symbols: dict[str, SymbolAddress] = {}
         pairs = (
             *zip(function.parameters, arguments.parts, strict=True),
             *zip(function.results, results.parts, strict=True),

@@ -58,7 +58,7 @@ CLOCKS: Mapping[str, tuple[int, int]] = {
 """Registers that count cycles of one nanosecond: width in bits, and right shift of the count."""
 
 
-Place = tuple[Space | Literal["dynamic", "frame", "function"], int]
+SymbolAddress = tuple[Space | Literal["dynamic", "frame", "function"], int]
 """The space of a variable, and its address there.
 
 Three names stand for a space:
@@ -84,7 +84,7 @@ class Scope:
 
     function: Function
     prefix: str
-    symbols: dict[str, Place]
+    symbols: dict[str, SymbolAddress]
     returns_to: str
     callers: tuple[str, ...] = ()
     frame: FrameLayout | None = None
@@ -149,7 +149,7 @@ class Context:
         self.local_bytes = start + size
         return start
 
-    def symbol(self, name: str) -> Place | None:
+    def symbol(self, name: str) -> SymbolAddress | None:
         """Return the place of a variable or function, or None."""
         if name in self.scope.symbols:
             return self.scope.symbols[name]

@@ -8,7 +8,7 @@ from harness.simulator.instructions import warp
 from harness.simulator.lowering import compute, flow, memory
 from harness.simulator.lowering.blocks import basic_blocks
 from harness.simulator.lowering.calls import Calls
-from harness.simulator.lowering.context import SPECIAL_BITS, Context, Place, Scope
+from harness.simulator.lowering.context import SPECIAL_BITS, Context, Scope, SymbolAddress
 from harness.simulator.lowering.inlining import CallGraph
 from harness.simulator.lowering.program import Branch, Exit, Order, Program, Trap, Yield
 from harness.simulator.ptx.ptx import Function, Instruction, Label, Module
@@ -108,7 +108,7 @@ class _Lowering:
         for variable in scope.function.variables:
             if variable.space is Space.SHARED:
                 key = f"{scope.function.name}:{variable.name}"
-                place: Place = Space.SHARED, self.context.place_shared(key, variable)
+                place: SymbolAddress = Space.SHARED, self.context.place_shared(key, variable)
             elif variable.name in passed:
                 above = scope.frame.size if scope.frame else 0
                 place = "frame" if scope.frame else Space.LOCAL, above + passed[variable.name]

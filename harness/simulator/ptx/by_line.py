@@ -70,9 +70,9 @@ def _of_kernel(
     for instruction in {id(each): each for each in instructions}.values():
         place = instruction.location and instruction.location.written_at
         if place and place.file.rpartition("/")[2] == file:
-            found.setdefault((place.line, name), []).append(_shown(instruction.text))
+            found.setdefault((place.line, name), []).append(_shortened(instruction.text))
     return found
 
 
-def _shown(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]} ..."

@@ -18,7 +18,7 @@ from harness.gpu.cold_cache import ColdCache
 from harness.gpu.driver import Driver
 from harness.gpu.side_streams import SideStreams
 from harness.gpu.stopwatch import Stopwatch
-from harness.gpu.window import OpenedWindow
+from harness.gpu.window import ImportedMemory
 from harness.messages.channel import Answer, Channel, Message
 from harness.messages.kinds import BASELINE_KINDS, BASELINE_PRECISIONS, BaselineKind
 from harness.problems.problem import load
@@ -35,7 +35,7 @@ class BaselineSession:
         self._problem = load(reference)
         self._kind = kind
         driver = Driver()
-        self._window = OpenedWindow()
+        self._window = ImportedMemory()
         self._cache = ColdCache(driver)
         self._stopwatch = Stopwatch(driver, SideStreams(driver))
         self._model: nn.Module | None = None

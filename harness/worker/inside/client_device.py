@@ -14,7 +14,7 @@ from harness.simulator.hardware.properties import DeviceProperties
 from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 from harness.simulator.native.library import Libraries
 from harness.worker.inside.symbols import symbols_of_a_gpu
-from harness.worker.inside.torch_cuda import SimulatedCuda, cuda_error
+from harness.worker.inside.torch_cuda import ClientCuda, cuda_error
 
 Place = dict[str, Any]
 """A `harness.device.place.Place` as plain data."""
@@ -41,7 +41,7 @@ class ClientDevice:
             raise OSError("the device process does not answer")
         ctypes.CDLL(str(libraries.device), mode=ctypes.RTLD_GLOBAL)
         ctypes.CDLL(str(libraries.bindings))
-        self._cuda = SimulatedCuda(self._runtime, properties)
+        self._cuda = ClientCuda(self._runtime, properties)
         self._cuda.install()
 
     def recover(self, multiprocessors: int | None = None) -> None:

@@ -187,7 +187,7 @@ def _handle_of(calls: Calls, stream: Stream | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(known)
 
 
-class SimulatedCuda:
+class ClientCuda:
     """The functions of `torch.cuda`, over the harness's CUDA runtime."""
 
     def __init__(self, runtime: ctypes.CDLL, properties: DeviceProperties) -> None:

@@ -11,17 +11,17 @@ from harness.records.report import Report
 from harness.records.sketch import MARKS, sketch
 
 
-def show(report: Report, out: IO[str], *, no_color: bool) -> None:
+def print_report(report: Report, out: IO[str], *, no_color: bool) -> None:
     """Print a report; on a capable terminal, add a small map of the error."""
     lines = [full(report)]
-    if _is_able(out):
+    if _can_show_sketch(out):
         # https://no-color.org: any text switches colours off, except the empty one.
         colour = not (no_color or os.environ.get("NO_COLOR"))
         lines += sketch(report, shutil.get_terminal_size().columns, colour=colour)
     print("\n".join(lines), file=out, flush=True)
 
 
-def _is_able(out: IO[str]) -> bool:
+def _can_show_sketch(out: IO[str]) -> bool:
     if not out.isatty() or os.environ.get("TERM") == "dumb":
         return False
     try:

@@ -28,7 +28,7 @@ def open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
         raise UsageError(f"--json {target}: {error.strerror}") from None
 
 
-def say_what_is_missing(out: IO[str]) -> None:
+def print_notes(out: IO[str]) -> None:
     """Print a note if submissions run without a sandbox, and one to stderr if torch is untried."""
     note = sandbox_note()
     if note:
@@ -46,7 +46,7 @@ def refusals(found: Discovery, problems: Sequence[Problem]) -> list[tuple[str, s
     return told
 
 
-def say_what_is_refused(found: Discovery, problems: Sequence[Problem], out: IO[str]) -> int:
+def print_refusals(found: Discovery, problems: Sequence[Problem], out: IO[str]) -> int:
     """Print a line for each file that cannot be checked, and return their number."""
     told = refusals(found, problems)
     for _, line in told:

@@ -23,7 +23,7 @@ class Selected:
     cases: tuple[Case, ...]
 
 
-def narrowed(
+def select_cases(
     pairs: Sequence[Selected], ids: Iterable[str], grid: Grid, seed: int
 ) -> list[Selected]:
     """Keep only the named cases; leave out a pair that has none of them.
@@ -47,7 +47,7 @@ def narrowed(
             pair,
             cases=(
                 *(case for case in pair.cases if case.id in wanted),
-                *_called(pair, wanted - known, seed),
+                *_searched_cases(pair, wanted - known, seed),
             ),
         )
         for pair in pairs
@@ -62,7 +62,7 @@ def narrowed(
     return [pair for pair in kept if pair.cases]
 
 
-def _called(pair: Selected, names: Iterable[str], seed: int) -> Iterator[Case]:
+def _searched_cases(pair: Selected, names: Iterable[str], seed: int) -> Iterator[Case]:
     for name in sorted(names):
         case = case_called(pair.problem, pair.submission, name, seed)
         if case:

@@ -1,4 +1,4 @@
-"""The examination behind `harness doctor`: what this machine has and lacks.
+"""The requirements that `harness doctor` checks: what this machine has and lacks.
 
 For each lack there is its cost, and one command that mends it.
 """
@@ -28,7 +28,7 @@ from harness.compiler.toolchain import (
 from harness.compiler.tried import torch_note
 from harness.devices import DeviceError, choose
 from harness.gpu.release import cuda_here
-from harness.preflight import prepare, temporary_folder, try_folder
+from harness.preflight import prepare, require_writable, temporary_folder
 from harness.sandbox import layers
 from harness.system.errors import MachineError
 
@@ -67,7 +67,7 @@ class Requirement:
         return f"{mark:5} {self.name}: {self.state}{cost}{advice}"
 
 
-def examine() -> list[Requirement]:
+def find_requirements() -> list[Requirement]:
     """Examine everything that the harness needs."""
     return list(_requirements())
 
@@ -109,7 +109,7 @@ def _sandbox() -> Requirement:
     return Requirement("sandbox", state, remedy, is_optional=True, cost=cost)
 
 
-def _lack(name: str, error: Exception, cost: str = _NOTHING_RUNS) -> Requirement:
+def _failed_requirement(name: str, error: Exception, cost: str = _NOTHING_RUNS) -> Requirement:
     """Return the requirement that an error is about, with the command that mends it."""
     state, _, remedy = str(error).partition("; run: ")
     return Requirement(name, state, remedy, cost=cost)
@@ -122,7 +122,7 @@ def _host_compiler() -> Requirement:
     try:
         compiler = find_host_compiler(cuda)
     except ToolchainError as error:
-        return _lack("C++ compiler", error)
+        return _failed_requirement("C++ compiler", error)
     return Requirement("C++ compiler", f"{compiler.path} ({compiler.version})")
 
 
@@ -130,7 +130,7 @@ def _c_compiler() -> Requirement:
     try:
         compiler = find_c_compiler()
     except ToolchainError as error:
-        return _lack("C compiler", error)
+        return _failed_requirement("C compiler", error)
     return Requirement("C compiler", f"{compiler.path} ({compiler.version})")
 
 
@@ -138,14 +138,14 @@ def _python_headers() -> Requirement:
     try:
         return Requirement("Python headers", str(find_python_headers()))
     except ToolchainError as error:
-        return _lack("Python headers", error)
+        return _failed_requirement("Python headers", error)
 
 
 def _cuda_compiler() -> Requirement:
     try:
         compiler = find_cuda_compiler(cuda_here())
     except ToolchainError as error:
-        return _lack("nvcc", error)
+        return _failed_requirement("nvcc", error)
     why = f"; {compiler.why}" if compiler.why else ""
     found = f"{compiler.version} from {compiler.home} ({compiler.origin}){why}"
     return Requirement("nvcc", found)
@@ -165,9 +165,9 @@ def _torch_build_needs() -> Requirement:
 def _folder(name: str, folder: Path, variable: str) -> Requirement:
     """Examine a folder that the harness writes to, and the free space there."""
     try:
-        try_folder(folder, variable)
+        require_writable(folder, variable)
     except MachineError as error:
-        return _lack(name, error)
+        return _failed_requirement(name, error)
     free = shutil.disk_usage(folder).free / preinstall.GIB
     return Requirement(name, f"{folder} ({free:.1f} GB free)")
 
@@ -184,7 +184,7 @@ def _device() -> Iterator[Requirement]:
     try:
         device = choose("auto")
     except DeviceError as error:
-        yield _lack("device", error)
+        yield _failed_requirement("device", error)
         return
     if device == "cuda":
         yield Requirement("device", f"cuda: {torch.cuda.get_device_name()}")
@@ -196,6 +196,6 @@ def _device() -> Iterator[Requirement]:
     except ToolchainError:
         return  # _host_compiler() and _cuda_compiler() report this error
     except MachineError as error:
-        yield _lack("simulator", error)
+        yield _failed_requirement("simulator", error)
     else:
         yield Requirement("simulator", "its native code compiles with this torch and loads")
