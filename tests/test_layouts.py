@@ -70,7 +70,7 @@ def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
     report = check(ORIGINAL.replace(OF_INPUT, CHECKED), tmp_path)
     assert report.verdict == "passed", report.message
     (note,) = notes_of(report)
-    assert note.startswith(f"{WORDS['strided']}: refuses")
+    assert note.startswith(f"{WORDS['strided']}: forward refuses")
     assert "x must be contiguous" in note
 
 

@@ -147,7 +147,7 @@ CHEATS: Mapping[str, Cheat] = {
     "works_on_the_host": Cheat(
         "A",
         "host code forms the products in the device's memory",
-        "host code used a pointer to device memory",
+        "host code accessed device memory",
         unlike_naive=_REFUSED,
         cases=1,
     ),

@@ -77,7 +77,7 @@ def checked(client: harness.Client) -> Report:
         # Either side may notice the end first, so there are two messages.
         pytest.param(
             "harness-device",
-            ("the device has ended", "the connection to the device is gone"),
+            ("the device has ended", "the connection to the device was lost"),
             marks=pytest.mark.thorough,
         ),
     ],
