@@ -15,7 +15,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.compiler.cache import MANIFEST, default_root
+from harness.compiler.cache import MANIFEST, Cache, default_root
+from harness.preflight import prepare
 from harness.system import interpreter, leash
 from tests.processes import Running
 
@@ -200,6 +201,8 @@ def _give_libraries(cache: Path) -> None:
 
     Compiling those libraries takes a minute.
     """
+    # Otherwise each machine would compile them.
+    prepare(Cache(default_root()))
     cache.mkdir(parents=True)
     for manifest in default_root().glob(f"*/{MANIFEST}"):
         if json.loads(manifest.read_text())["library"] not in ("module.so", "refusal.txt"):
