@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -56,3 +57,29 @@ def test_no_directive_inside_a_macros_arguments() -> None:
     text = with_line_directives(f"{first}\n{second}\nint after;\n", submission, "kernel.py")
     assert "#line" in text
     assert "#line" not in text[text.index("RUN(") : text.index("}();")]
+
+
+def test_strings_that_are_not_raw_keep_their_lines(tmp_path: Path) -> None:
+    """A backslash that joins two lines, and line breaks that are escapes, keep the places right."""
+    submission = (
+        'A = """\nint one() {\n  return 1 + \\\n    absent;\n}\n"""\n'
+        'B = "int two() {\\n" \\\n    "  return lacking;\\n}\\n"\n'
+    )
+    names: dict[str, str] = {}
+    exec(submission, names)  # noqa: S102 - the text stands above
+    code = f"#include <vector>\n{names['A']}{names['B']}"
+    errors = compile_errors(with_line_directives(code, submission, "kernel.py"), tmp_path)
+    lines = submission.splitlines()
+    for missing, words in (("absent", "return 1"), ("lacking", "lacking")):
+        (line,) = (number for number, text in enumerate(lines, 1) if words in text)
+        assert re.search(rf"kernel.py:{line}:\d+: error: .*{missing}", errors), errors
+
+
+def test_no_directive_inside_a_macros_definition(tmp_path: Path) -> None:
+    """No directive follows a backslash at the end of a line, where it would join the macro."""
+    submission = 'A = """\n#define RUN(x) \\\\\n  do { \\\\\n    x; } while (0)\n"""\n'
+    more = "  int made; \\\n  another(); \\\n"
+    code = f"#define RUN(x) \\\n  do {{ \\\n{more}    x; }} while (0)\nint a;\n"
+    text = with_line_directives(code, submission, "kernel.py")
+    assert "#line" not in text[text.index("RUN(") : text.index("while")]
+    assert compile_errors(text, tmp_path) == ""
