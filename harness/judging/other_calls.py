@@ -181,6 +181,13 @@ def _settings(called: Called) -> Iterator[Change]:
     for name, value in arguments.items():
         for other in _values(called, name, value):
             yield _with(called, name, other)
+    if called.name == "batch_norm" and arguments.get("training"):
+        yield _change(
+            called,
+            "running statistics",
+            "with updated running statistics in place of those of the batch in {}",
+            _with_updated_statistics,
+        )
     if called.name in _NORMS:
         yield _change(
             called,
@@ -188,6 +195,15 @@ def _settings(called: Called) -> Iterator[Change]:
             "with a division by n - 1 in the variance of {}",
             lambda call, given: _with_unbiased_variance(called, call, given),
         )
+
+
+def _with_updated_statistics(call: Call, given: Mapping[str, Any]) -> Tensor:
+    """Return a batch norm by its running statistics, which this batch has updated."""
+    values, momentum = given["input"], given.get("momentum", 0.1)
+    dimensions = [each for each in range(values.dim()) if each != 1]
+    batch = {"running_mean": values.mean(dimensions), "running_var": values.var(dimensions)}
+    updated = {name: torch.lerp(given[name], each, momentum) for name, each in batch.items()}
+    return call({**given, **updated, "training": False})
 
 
 def _with_unbiased_variance(called: Called, call: Call, given: Mapping[str, Any]) -> Tensor:

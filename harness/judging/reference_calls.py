@@ -31,6 +31,7 @@ _MOVING = frozenset(
 )
 # The most calls that are changed, so that a diagnosis does not take too long.
 _MOST_CALLS = 48
+_EVERYWHERE = " in every line of the reference"
 
 Call = Callable[..., Tensor]
 Make = Callable[[Call, Mapping[str, Any]], Tensor]
@@ -38,13 +39,13 @@ Make = Callable[[Call, Mapping[str, Any]], Tensor]
 
 @dataclass(frozen=True)
 class Called:
-    """A call of a function in a reference, or all of its calls in one line.
+    """A call of a function in a reference, or all of its calls in one line or in all lines.
 
     Attributes:
         function: The operator, or the function of `torch.nn.functional`.
-        number: Index of the call among the calls of that function, from 0. None for all calls in
-            the line; the fields below are then those of the first.
-        where: The line in the reference's file, in words; empty if unknown.
+        number: Index of the call among the calls of that function, from 0. None for several calls;
+            the fields below are then those of the first.
+        where: The line in the reference's file, or all lines, in words; empty if unknown.
         given: Names of the positional arguments, in order.
         arguments: All arguments by name, with defaults.
         result: The result of the call.
@@ -99,7 +100,8 @@ def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Cal
 
     All calls of a function in one line come first, as one. Layers in a loop make such calls: other
     sizes may have more of them, and one kernel stands for all. If a line makes several calls, each
-    of them follows by itself.
+    of them follows by itself. All calls in all lines come last, since one function of a submission
+    may stand for all layers of a kind.
 
     Args:
         problem: The reference.
@@ -114,7 +116,13 @@ def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Cal
     single = [
         each for each in seen.calls if not each.where or len(lines[each.function, each.where]) > 1
     ]
-    return [*whole[:_MOST_CALLS], *single[:_MOST_CALLS]]
+    functions = {each.function: each for each in reversed(whole)}
+    everywhere = [
+        replace(first, where=_EVERYWHERE)
+        for function, first in functions.items()
+        if sum(each.function is function for each in whole) > 1
+    ]
+    return [*whole[:_MOST_CALLS], *single[:_MOST_CALLS], *everywhere]
 
 
 def _with_mode(problem: Problem, mode: Callable[[], TorchFunctionMode]) -> Problem:
@@ -164,7 +172,7 @@ class _Changing(_Counting):
     def _is_meant(self, called: Called) -> bool:
         number = self._number(called.function)
         if called.number is None:
-            return _line_in(self._path) == called.where
+            return called.where in (_EVERYWHERE, _line_in(self._path))
         return number == called.number
 
 

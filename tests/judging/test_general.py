@@ -59,6 +59,7 @@ NAMES = {
         "index 0 of y along dimension 0",
     ),
 }
+NAMES["batch_norm", "by running statistics"] = ("training taken as False", "in batch_norm in line")
 # These have many operators, or large ones, and take seconds each.
 SLOW = {"encoder_layers", "conv1d", "layer_norm", "square_matmul", "max_pool2d", "sum_over_dim"}
 OF_A_CONVOLUTION = {
@@ -107,6 +108,42 @@ CHANGES = {
     "dilation ignored": CHANGED.format(other="'dilation': 1"),
     "without the relu": "return self.conv(x) * 0.5",
     "another factor": "return torch.relu(self.conv(x) * 2.0)",
+}
+TWO_NORMS = """
+import torch
+from torch import nn
+
+batch_size = 4
+features = 16
+height = 24
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.first = nn.BatchNorm2d(features)
+        self.second = nn.BatchNorm2d(features)
+
+    def forward(self, x):
+        x = torch.relu(self.first(x))
+        return self.second(2.0 * x)
+
+def get_inputs():
+    return [torch.rand(batch_size, features, height, 5)]
+
+def get_init_inputs():
+    return [features]
+"""
+NORMS = """
+def norm(x, n):
+    mean, variance = STATISTICS
+    shape = (1, -1, 1, 1)
+    y = (x - mean.view(shape)) / (variance.view(shape) + n.eps).sqrt()
+    return y * n.weight.view(shape) + n.bias.view(shape)
+return norm(2.0 * torch.relu(norm(x, self.first)), self.second)
+"""
+STATISTICS = {
+    "training taken as False": "n.running_mean, n.running_var",
+    "running statistics": "0.1 * x.mean((0, 2, 3)), 0.9 + 0.1 * x.var((0, 2, 3))",
 }
 UNNAMED = [("gelu", "by a sigmoid"), ("softmax", "without the last term")]
 
@@ -166,6 +203,24 @@ def test_mistakes_in_a_call_are_told_with_its_line(wrong: str, tmp_path: Path) -
     assert diagnosis is not None
     assert diagnosis.name == title
     assert words in diagnosis.advice
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", STATISTICS)
+def test_mistake_in_all_layers_of_a_kind_is_named(name: str, tmp_path: Path) -> None:
+    """A mistake that is made in layers of several lines is named: running statistics in all norms.
+
+    A submission has these either as they were built, or as the call has updated them.
+    """
+    path = tmp_path / "norms.py"
+    path.write_text(TWO_NORMS)
+    folder = tmp_path / "version"
+    folder.mkdir()
+    forward = NORMS.replace("STATISTICS", STATISTICS[name])
+    diagnosis = guess(seen_of(path, forward, folder))
+    assert diagnosis is not None
+    assert diagnosis.name == name
+    assert "in batch_norm in every line of the reference" in diagnosis.advice
 
 
 @pytest.mark.parametrize(("name", "wrong"), UNNAMED)
