@@ -286,4 +286,15 @@ def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
 def test_work_that_nobody_waits_for_is_named(lines: dict[str, str], name: str) -> None:
     """The message names the kernel or operator whose work nothing waits for."""
     expected = f"{NOT_AWAITED[name]}: runs on a stream that the caller's stream does not wait for"
-    assert expected in lines[name]
+    assert f"own configuration wrong: racecheck: {expected}" in lines[name].split("\n")[0]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", NOT_AWAITED)
+def test_what_follows_from_work_that_nobody_waits_for_is_counted(
+    lines: dict[str, str], name: str
+) -> None:
+    """Missing outputs and missing work follow from late work, and are only counted."""
+    assert re.search(r"\nthis also explains \d+ wrong outputs?\b.*, not listed here\n", lines[name])
+    for consequence in ("never written", "none of its own kernels", "differ from", "diagnosis: "):
+        assert consequence not in lines[name]

@@ -16,9 +16,17 @@ from harness.finding import Finding
 from harness.gpu.reference_time import reference_seconds
 from harness.judging import verdict
 from harness.judging.answered import Output, OwnWork, describe_unwritten, outputs_of, wrong_kind
+from harness.judging.causes import (
+    causes_first,
+    counted,
+    is_in_kernel,
+    is_late,
+    parted,
+    with_used_values,
+)
 from harness.judging.compare import classify, loosest
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
-from harness.judging.integrity import Judged, changed_values, judge_arithmetic
+from harness.judging.integrity import changed_values, judge_arithmetic
 from harness.judging.judge import judge, judge_with_bits
 from harness.judging.kept_bits import Rounding
 from harness.judging.layouts import WORDS, claims_to_handle
@@ -130,6 +138,8 @@ class CaseCheck:
         self._alike: bool | None = None
         self._comparisons: dict[str, Comparison] = {}
         self._findings: list[Finding] = []
+        self._explained: list[Finding] = []
+        self._late_outputs = 0
         self._faults: list[str] = []
         self._notes: list[str] = []
         self._wrong: WrongOutput | None = None
@@ -160,7 +170,7 @@ class CaseCheck:
             self._construct()
             self._run_calls()
         except StepFault as fault:
-            self._findings += fault.findings
+            self._take(fault.findings)
             self._note_missing_output()
             report = self._stopped_report(fault.stop)
         except WorkerFailure as failure:
@@ -283,7 +293,8 @@ class CaseCheck:
             kernels = _counted(answer)
             self._kernels = kernels if is_first else self._kernels
             when = "" if is_first else "when the same inputs were given again, "
-            self._findings += judge_arithmetic(self._own_work.need, totals(kernels).flop, when)
+            found = judge_arithmetic(self._own_work.need, totals(kernels).flop, when)
+            self._take_work(found, findings_of(answer))
         return answer
 
     def _judge(
@@ -299,7 +310,7 @@ class CaseCheck:
                 names.
         """
         found = findings_of(answer)
-        self._findings += found
+        self._take(found)
         self._findings += changed_values(answer.header, values.inputs, digests)
         fault = wrong_kind(answer, self._problem.outputs)
         if fault:
@@ -318,11 +329,12 @@ class CaseCheck:
         comparison = _of_all(judged)
         self._limits = comparison.limits if is_first else self._limits
         self._telling = loosest([self._telling, comparison.telling])
-        self._comparisons[call.name] = comparison
+        if not is_late(found):
+            self._comparisons[call.name] = comparison
         self._compare_bits(call, outputs)
         # An output without elements needs no work, and so no kernel.
         if all(output.value.numel() for output in outputs):
-            self._judge_work(call, values, answer, outputs)
+            self._judge_work(call, values, answer, outputs, found)
 
     def _judge_output(
         self,
@@ -344,6 +356,9 @@ class CaseCheck:
         else:
             comparison = judge(*judged, with_limits=with_limits)
         unwritten = output.writers == UNWRITTEN
+        if is_late(found):
+            self._late_outputs += bool(comparison.mismatch or unwritten.any())
+            return comparison
         if bool(unwritten.any()):
             self._faults.append(describe_unwritten(unwritten))
         beside = _beside(found, output.address, actual)
@@ -475,9 +490,14 @@ class CaseCheck:
             self._deterministic = self._bits[call.run.name] == bits
 
     def _judge_work(
-        self, call: Call, values: Values, answer: Message, outputs: Sequence[Output]
+        self,
+        call: Call,
+        values: Values,
+        answer: Message,
+        outputs: Sequence[Output],
+        found: Sequence[Finding],
     ) -> None:
-        """Judge whether a call is the submission's own work."""
+        """Judge whether a call is the submission's own work; `found` are the call's findings."""
         is_first = call is self._calls[0]
         # If most inputs are zero, kernels need not write every element themselves.
         is_dense = call.run.is_dense and self._own_work.is_told_by_writers(values, outputs)
@@ -485,11 +505,19 @@ class CaseCheck:
         judged = self._own_work.judge(
             answer, outputs, operands, is_dense=is_dense, is_first=is_first
         )
-        self._keep(judged)
-
-    def _keep(self, judged: Judged) -> None:
-        self._findings += judged.findings
+        self._take_work(judged.findings, found)
         self._shares += [judged.share] if judged.share is not None else []
+
+    def _take(self, found: Sequence[Finding]) -> None:
+        """Keep the findings of one call, those apart that others of them explain."""
+        causes, explained = parted(found)
+        self._findings += causes
+        self._explained += explained
+
+    def _take_work(self, judged: Sequence[Finding], found: Sequence[Finding]) -> None:
+        """Keep findings about the work of a call, which late kernels explain."""
+        kept = self._explained if is_late(found) else self._findings
+        kept += judged
 
     def _remember(self, wrong: WrongOutput, mismatch: Mismatch | None) -> None:
         """Keep a wrong output for the diagnosis and the picture, unless it is too large."""
@@ -524,14 +552,15 @@ class CaseCheck:
     def _report(self) -> CaseReport:
         """Return the report of a case in which every call was made."""
         wrong = {n: c for n, c in self._comparisons.items() if c.mismatch}
-        findings = merge_findings(self._findings)
+        findings = causes_first(merge_findings(self._findings))
+        if any(c.mismatch.index is not None for c in wrong.values() if c.mismatch):
+            findings = with_used_values(findings)
         failing = failing_findings(findings)
         # Findings in memory come first: they explain wrong numbers, and not the other way round.
-        messages = [describe_finding(f) for f in failing if f.kernel] + self._faults
+        messages = [describe_finding(f) for f in failing if is_in_kernel(f)] + self._faults
         messages += [c.mismatch.message for c in wrong.values() if c.mismatch]
-        # Findings without a kernel, such as those of own work, matter most if the numbers are
-        # right.
-        messages += [describe_finding(f) for f in failing if not f.kernel]
+        # Other findings, such as those of own work, matter most if the numbers are right.
+        messages += [describe_finding(f) for f in failing if not is_in_kernel(f)]
         stale = verdict.describe_wrong_runs(self._calls, list(wrong))
         worst = [c.worst for c in self._comparisons.values() if c.worst is not None]
         return replace(
@@ -543,8 +572,9 @@ class CaseCheck:
             limits={name: float(f"{limit:.4g}") for name, limit in self._limits.items()},
             wrong_runs=tuple(wrong),
             comparison=next(iter(wrong.values()), None),
-            findings=findings,
+            findings=tuple(findings),
             diagnosis=stale,
+            detail=counted(self._late_outputs, len(merge_findings(self._explained))),
             estimated=self._why_no_class(),
             own_work=min(self._shares, default=None),
             deterministic=self._deterministic,

@@ -1,0 +1,77 @@
+"""Causes and consequences among what a case shows: causes come first, consequences are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.finding import Finding
+from harness.records.findings import failing_findings
+
+
+def is_late(findings: Sequence[Finding]) -> bool:
+    """Return whether a call's kernels ran on a stream that its caller does not wait for.
+
+    Their results are missing then, so that wrong outputs and missing work say nothing more.
+    """
+    return any(map(_is_of_streams, findings))
+
+
+def parted(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings of one call that nothing else explains, and those that others explain.
+
+    Work that comes too late, and a race, both let a kernel read memory that nothing has written
+    yet.
+    """
+    races = [each for each in failing_findings(findings) if each.check == "racecheck"]
+    follows = [
+        each.check == "initcheck" and any(_explains(race, each) for race in races)
+        for each in findings
+    ]
+    pairs = list(zip(findings, follows, strict=True))
+    return [each for each, no in pairs if not no], [each for each, yes in pairs if yes]
+
+
+def _explains(race: Finding, read: Finding) -> bool:
+    """Return whether a race is the reason for a read of memory that nothing wrote."""
+    if _is_of_streams(race):
+        return True
+    is_named = read.file and f" at {Path(read.file).name}:{read.line} " in race.message
+    return race.kernel == read.kernel and bool(is_named)
+
+
+def causes_first(findings: Sequence[Finding]) -> list[Finding]:
+    """Sort findings: late work, then findings of kernels, then the others, such as own work."""
+    return sorted(findings, key=lambda each: 0 if _is_of_streams(each) else 2 - bool(each.kernel))
+
+
+def is_in_kernel(finding: Finding) -> bool:
+    """Return whether a finding explains wrong numbers, and not the other way round."""
+    return bool(finding.kernel) or _is_of_streams(finding)
+
+
+def with_used_values(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings of a case with wrong numbers: undefined values are errors there.
+
+    A value that a shuffle takes from a thread that has ended is a warning, because a right kernel
+    may ignore it. Wrong numbers show that it is used.
+    """
+    return [
+        replace(each, severity="error")
+        if each.check == "synccheck" and each.severity == "warning"
+        else each
+        for each in findings
+    ]
+
+
+def counted(outputs: int, findings: int) -> str:
+    """Say how much a case's first finding explains beside itself; empty if nothing."""
+    counts = ((outputs, "wrong output"), (findings, "other finding"))
+    told = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts if count]
+    return f"this also explains {' and '.join(told)}, not listed here" if told else ""
+
+
+def _is_of_streams(finding: Finding) -> bool:
+    # Races within a kernel have a kernel.
+    return finding.check == "racecheck" and not finding.kernel and finding.is_failing

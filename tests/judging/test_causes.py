@@ -1,0 +1,58 @@
+"""Causes and consequences among the findings of a case."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.finding import Finding
+from harness.judging.causes import causes_first, counted, is_late, parted, with_used_values
+
+LATE = Finding("racecheck", "fill: runs on a stream that the caller's stream does not wait for")
+WORK = Finding("own work", "none of its own kernels was launched")
+
+
+def in_kernel(check: str, message: str, line: int, severity: str = "error") -> Finding:
+    """Return a finding in the kernel `sum`."""
+    return Finding(check, message, "sum", "/a/mine.py", line, severity=severity)  # type: ignore[arg-type]
+
+
+RACE = in_kernel("racecheck", "4-byte store at mine.py:12 races with the load at mine.py:17 by", 12)
+OUTSIDE = in_kernel("memcheck", "4-byte store past the end", 17)
+
+
+def test_late_work_stands_first() -> None:
+    """Work that nothing waits for comes first, then kernels' findings, then the others."""
+    assert causes_first([WORK, RACE, OUTSIDE, LATE]) == [LATE, RACE, OUTSIDE, WORK]
+    assert is_late([WORK, LATE])
+    assert not is_late([WORK, RACE])
+
+
+@pytest.mark.parametrize(
+    ("cause", "line", "follows"), [(RACE, 17, True), (RACE, 1, False), (LATE, 1, True)]
+)
+def test_race_explains_reads_of_unwritten_memory(cause: Finding, line: int, follows: bool) -> None:
+    """A read of unwritten memory follows from late work, and from a race at the same line."""
+    read = in_kernel("initcheck", "4-byte load of memory that nothing wrote", line)
+    expected = ([cause, OUTSIDE], [read]) if follows else ([cause, read, OUTSIDE], [])
+    assert parted([cause, read, OUTSIDE]) == expected
+
+
+def test_used_value_that_is_undefined_is_an_error() -> None:
+    """Beside wrong numbers an undefined value of a shuffle is an error; a warning is one else."""
+    shuffle = in_kernel("synccheck", "takes an undefined value from lane 20", 3, "warning")
+    race = in_kernel("racecheck", "no __syncwarp() between them", 4, "warning")
+    blamed, other = with_used_values([shuffle, race])
+    assert (blamed.severity, other.severity) == ("error", "warning")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "findings", "words"),
+    [
+        (7, 2, "this also explains 7 wrong outputs and 2 other findings, not listed here"),
+        (1, 0, "this also explains 1 wrong output, not listed here"),
+        (0, 0, ""),
+    ],
+)
+def test_consequences_are_counted(outputs: int, findings: int, words: str) -> None:
+    """What follows from a finding is counted in one line."""
+    assert counted(outputs, findings) == words
