@@ -166,6 +166,7 @@ class CaseCheck:
     def run(self) -> CaseOutcome:
         """Construct the model, make every call, and judge the outputs."""
         worker_failed = False
+        wrong_inputs = ""
         try:
             self._construct()
             self._run_calls()
@@ -178,6 +179,7 @@ class CaseCheck:
             report = self._stopped_report(self._why(failure))
         else:
             report = self._report()
+            wrong_inputs = verdict.name_wrong_inputs(self._calls, report.wrong_runs)
         return CaseOutcome(
             report,
             self._case,
@@ -186,7 +188,7 @@ class CaseCheck:
             self._wrong_shape,
             self._alike,
             worker_failed,
-            verdict.name_wrong_inputs(self._calls, report.wrong_runs),
+            wrong_inputs,
             self._kernels,
             self._spent,
             tuple(self._roundings),
@@ -596,17 +598,17 @@ class CaseCheck:
         return f"rounding to {precision} can change the output by as much as the whole output"
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:
-        """Return the report of a case that stopped; a finding in memory may be the reason."""
-        findings = merge_findings(self._findings)
-        failing = failing_findings(findings)
-        if failing and not what.is_cause:
-            # The exception is only how the submission or CUDA reported the finding.
-            message = describe_finding(failing[0])
-            what = verdict.Stop("failed", message, f"{what.message}\n{what.detail}")
+        """Return the report of a case that stopped, which what was wrong before may explain."""
+        report = self._report()
+        if report.verdict == "failed" and not what.is_cause:
+            # The exception is only how the submission or CUDA reported a finding, or it came after
+            # outputs that were wrong in any case. The calls that were not made say nothing.
+            lines = filter(None, (report.detail, what.message, what.detail))
+            return replace(report, diagnosis="", detail="\n".join(lines))
         return replace(
             not_run(self._case, what.message),
             verdict=what.verdict,
-            findings=findings,
+            findings=report.findings,
             detail=what.detail,
         )
 

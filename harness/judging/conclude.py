@@ -69,13 +69,15 @@ def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -
         else o.report
         for o in outcomes
     )
+    verdict = _verdict(cases)
     amiss = [case for case in cases if case.verdict in AMISS]
-    shown = shown_kind(amiss) if amiss else []
+    deciding = [case for case in amiss if case.verdict == verdict]
+    shown = shown_kind(deciding) if deciding else []
     kernels = next((o.kernels for o in outcomes if o.kernels), ())
     lines = by_line(kernels, Path(blank.path).name)
     report = replace(
         blank,
-        verdict=_verdict(cases),
+        verdict=verdict,
         cases=cases,
         own_configuration=next((case.verdict for case in cases if case.label in OWN), None),
         smallest_failure=_smallest(outcomes, shown),

@@ -19,7 +19,7 @@ def shown_kind(cases: Sequence[CaseReport]) -> list[CaseReport]:
     """Return the failures of the own configuration's kind, or else of the most frequent kind.
 
     Args:
-        cases: The failing cases, in the order of the grid; at least one.
+        cases: The cases with the submission's verdict, in the order of the grid; at least one.
     """
     groups = _groups(cases)
     own = (group for group in groups if any(case.label in OWN for case in group))

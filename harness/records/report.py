@@ -45,10 +45,11 @@ AMISS: tuple[Verdict, ...] = ("error", "failed", "unsupported")
 DECLINES_OWN = "declines the problem's own configuration"
 """The start of the message for a submission that refuses the problem's own configuration."""
 
-# The verdict on the submission is the first of these that any case has.
+# The verdict on the submission is the first of these that any case has. A wrong output is graver
+# than a crash: the crash of one corner must not hide that all other cases are wrong.
 _GRAVEST_FIRST: tuple[Verdict, ...] = (
-    "error",
     "failed",
+    "error",
     "unsupported",
     "not run",
     "passed",
@@ -173,7 +174,8 @@ class Report:
         own_configuration: The verdict on the problem's own configuration; None if that was not
             among the cases.
         smallest_failure: Id of the failing case that is easiest to follow by hand. It is chosen
-            among the cases that fail like the problem's own configuration, or else like most cases.
+            among the cases with the report's verdict that fail like the problem's own
+            configuration, or else like most of them.
         other_failures: Other kinds of failure, in other cases.
         builds: The extensions that were compiled.
         cases: Results of the cases.
