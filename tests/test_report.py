@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -141,3 +142,37 @@ def test_line_of_a_pass_says_how_precise() -> None:
     assert headline(passed) == (
         "mine on conv: passed: all 2 cases right; fp32, worst error 0.25 of the fp32 bound"
     )
+
+
+def test_infinite_share_of_a_bound_is_not_told() -> None:
+    """An error where the fp32 bound is 0 has no share of it, as in an output stored as float16."""
+    right = case("passed", worst=math.inf)
+    passed = report(right, case("passed", worst=0.5), verdict="passed", precision="fp16")
+    assert headline(passed) == "mine on conv: passed: all 2 cases right; fp16"
+
+
+def test_warning_has_its_line() -> None:
+    """A warning is counted in the first line, and has one line for all of its cases.
+
+    A case that is shown has its own warnings among its lines.
+    """
+    warning = replace(WRONG.findings[0], check="racecheck", severity="warning")
+    cases = [case("passed", f"k{number}", findings=(warning,)) for number in range(2)]
+    passed = report(*cases, case("passed"), verdict="passed", precision="fp32")
+    assert headline(passed) == "mine on conv: passed: all 3 cases right; fp32; 1 warning"
+    told = "  racecheck (warning): 4-byte store past the end in fill, block (0,0,0) thread (3,0,0)"
+    assert full(passed).splitlines()[1:] == [f"{told} and 9 more; in 2 of 3 cases"]
+    failure = replace(WRONG, id="k9", findings=(*WRONG.findings, warning))
+    failed = report(*cases, failure, smallest_failure="k9")
+    assert full(failed).count("racecheck (warning): ") == 1
+
+
+@pytest.mark.parametrize("shown", ["k3", ""])
+def test_first_line_ends_somewhere(shown: str) -> None:
+    """A first line has 200 columns at most; the lines below it have the whole message."""
+    long = f"ModelNew has no parameter {', '.join(f'layer{n}.weight' for n in range(200))}"
+    failed = report(case("failed", message=long), message=long, smallest_failure=shown)
+    first, *rest = full(failed).splitlines()
+    assert len(first) == 200
+    assert first.endswith(" ...")
+    assert sum(long in line for line in rest) == 1

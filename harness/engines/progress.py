@@ -10,7 +10,7 @@ from typing import IO
 
 from harness.evaluate import OnProgress, Progress, Request
 from harness.records.report import AMISS, CaseReport
-from harness.system.escape import one_line
+from harness.system.escape import cut, one_line
 from harness.system.output import say
 
 # Seconds between two lines about one evaluation without news.
@@ -82,7 +82,7 @@ class _Evaluation:
         if not self._wrong:
             return done
         first = self._wrong[0]
-        told = one_line(f"{first.id}: {first.message}")
+        told = cut(one_line(f"{first.id}: {first.message}"))
         return f"{done}, {len(self._wrong)} did not pass, the first is {told}"
 
     def add(self, progress: Progress) -> bool:

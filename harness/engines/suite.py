@@ -17,7 +17,7 @@ from harness.engines.evaluator import EvaluationError
 from harness.engines.finished import ReportCache
 from harness.evaluate import Progress, Request
 from harness.records import store
-from harness.records.render import case_lines, headline
+from harness.records.render import case_lines, headline, rest_of_headline
 from harness.records.report import CaseReport, Report
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
@@ -70,8 +70,8 @@ class PendingEvaluation:
         if self._imported:
             return None
         report = self.report()
-        lines = [headline(report), *map(printable, report.detail.splitlines())]
-        return "\n".join(lines)
+        more = [*rest_of_headline(report), *report.detail.splitlines()]
+        return "\n".join((headline(report), *map(printable, more)))
 
     def wait_for_case(self, case_id: str) -> CaseReport:
         """Wait for one case's report."""

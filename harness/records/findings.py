@@ -19,12 +19,17 @@ def merge_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
-        # Findings without a kernel have no place; only their messages distinguish them.
-        place = (finding.file, finding.line) if finding.kernel else (finding.message,)
-        key = (finding.check, finding.severity, finding.kernel, *place)
+        key = (finding.severity, *kind_of_finding(finding))
         known = merged.get(key)
         merged[key] = replace(known, count=known.count + finding.count) if known else finding
     return tuple(merged.values())
+
+
+def kind_of_finding(finding: Finding) -> tuple[object, ...]:
+    """Return a key that findings of several runs share: the check and the place."""
+    # Findings without a kernel have no place; only their messages distinguish them.
+    place = (finding.file, finding.line) if finding.kernel else (finding.message,)
+    return finding.check, finding.kernel, *place
 
 
 def failing_findings(findings: Sequence[Finding]) -> list[Finding]:

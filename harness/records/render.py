@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from harness.finding import Finding
 from harness.problems.grid import OWN
 from harness.records.coverage import Coverage
-from harness.records.findings import describe_finding
+from harness.records.findings import describe_finding, kind_of_finding, merge_findings
 from harness.records.report import DECLINES_OWN, CaseReport, Report, Verdict
 from harness.system import escape
 
@@ -22,15 +22,33 @@ _WORDS: Mapping[Verdict, str] = {
 """The words for the verdicts on cases, in the order in which a summary lists them."""
 _DETAIL_LINES = 25
 _DETAIL_COLUMNS = 160
+_LINE_COLUMNS = 200
+# The fewest columns of a reason, where a long name leaves little room.
+_FEWEST_COLUMNS = 60
 
 
 def headline(report: Report) -> str:
-    """Return one line: the verdict, the numbers of cases, and the precision or the reason."""
+    """Return one line: the verdict, the numbers of cases, and the precision or the reason.
+
+    A line of more than 200 columns ends there; `rest_of_headline` has what is cut off.
+    """
+    name = len(report.submission) + len(report.problem)
+    return escape.cut(_whole_headline(report), max(_LINE_COLUMNS, name + _FEWEST_COLUMNS))
+
+
+def rest_of_headline(report: Report) -> Iterator[str]:
+    """Yield the report's message, or the whole headline of a right one, if `headline` cuts it."""
+    whole = _whole_headline(report)
+    if whole != headline(report):
+        yield report.message or whole
+
+
+def _whole_headline(report: Report) -> str:
     head = f"{report.submission} on {report.problem}: {report.verdict}"
     counts = _counts(report)
     if report.is_right:
         # Only exceptional properties are mentioned: foreign work, nondeterminism, lines that did
-        # not run.
+        # not run, warnings.
         worst = f", worst error {report.worst:.2g} of the fp32 bound" if report.worst else ""
         share = "" if report.own_work in (None, 1.0) else f", {_own(report.own_work)}"
         bits = "" if report.is_deterministic else ", nondeterministic"
@@ -38,7 +56,8 @@ def headline(report: Report) -> str:
         how = f"{report.precision}{worst}"
         if report.verdict == "agrees":
             how = next(case.estimated for case in report.cases if case.estimated)
-        return escape.one_line(f"{head}: {counts}; {how}{share}{bits}{lines}")
+        warned = _count_warnings(report)
+        return escape.one_line(f"{head}: {counts}; {how}{share}{bits}{lines}{warned}")
     some_ran = report.count("not run") < len(report.cases)
     return escape.one_line(": ".join((head, *([counts] if some_ran else []), report.message)))
 
@@ -96,8 +115,34 @@ def _not_run(coverage: Coverage, source: str) -> Iterator[str]:
         yield f"conditions of device code that went one way in every case: {one_way}"
 
 
+def _count_warnings(report: Report) -> str:
+    count = len(_warnings(report))
+    return f"; {count} warning{'s' if count > 1 else ''}" if count else ""
+
+
+def _warnings(report: Report) -> tuple[Finding, ...]:
+    return merge_findings(
+        [each for case in report.cases for each in case.findings if each.severity == "warning"]
+    )
+
+
+def _explain_warnings(report: Report) -> Iterator[str]:
+    """Yield a line for each warning, except for those in the lines of the smallest failure."""
+    kinds = [frozenset(map(kind_of_finding, case.findings)) for case in report.cases]
+    shown = report.smallest_failure and report.case(report.smallest_failure).findings
+    told = set(map(kind_of_finding, shown or ()))
+    for warning in _warnings(report):
+        kind = kind_of_finding(warning)
+        if kind not in told:
+            cases = sum(kind in each for each in kinds)
+            yield f"{describe_finding(warning)}; in {cases} of {len(report.cases)} cases"
+
+
 def _explanation(report: Report) -> Iterator[str]:
-    if report.smallest_failure:
+    if not report.smallest_failure:
+        # The lines of a failing case begin with its message.
+        yield from rest_of_headline(report)
+    else:
         failure = report.case(report.smallest_failure)
         if failure.diagnosis:
             yield f"diagnosis: {failure.diagnosis}"
@@ -108,7 +153,9 @@ def _explanation(report: Report) -> Iterator[str]:
             yield f"  {line}"
     for other in report.other_failures:
         cases = "1 case" if other.count == 1 else f"{other.count} cases"
-        yield f"also, in {cases} such as {other.case}: {other.message}"
+        line = f"also, in {cases} such as {other.case}: {other.message}"
+        yield escape.cut(line, _LINE_COLUMNS)
+    yield from _explain_warnings(report)
     yield from _shortened(report.detail)
     if report.coverage and report.is_right:
         yield from _not_run(report.coverage, report.source)

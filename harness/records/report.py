@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -232,8 +233,12 @@ class Report:
 
     @property
     def worst(self) -> float | None:
-        """The largest error of all cases as a fraction of the fp32 bound; None if none is known."""
-        return max((c.worst for c in self.cases if c.worst is not None), default=None)
+        """The largest error of all cases as a fraction of the fp32 bound.
+
+        None if no error is known, or if one has a bound of 0, as in an output stored as float16.
+        """
+        worst = max((c.worst for c in self.cases if c.worst is not None), default=None)
+        return None if worst == math.inf else worst
 
     @property
     def own_work(self) -> float | None:

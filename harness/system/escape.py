@@ -51,6 +51,15 @@ def printable(line: str) -> str:
     return plain.replace("##[", "#?[")
 
 
+def cut(line: str, columns: int = 200) -> str:
+    """Return a line, or its beginning if it has more columns; ` ...` stands for the rest.
+
+    >>> cut("a long line", 10)
+    'a long ...'
+    """
+    return line if len(line) <= columns else f"{line[: columns - 4]} ..."
+
+
 def visible(text: str) -> str:
     r"""Return text of one or more lines without control characters; tabs become spaces.
 
