@@ -11,6 +11,7 @@ from harness.cli import check, doctor, gate, leaderboard, profile, report
 from harness.cli.options import USAGE
 from harness.system.errors import HarnessError
 from harness.system.output import say
+from harness.system.warning import without_user_warnings
 
 _COMMANDS = (check, report, leaderboard, profile, gate, doctor)
 
@@ -26,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Print the usage of this command. argparse itself would print the usage of all commands.
         options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
-        status: int = options.run(options)
+        with without_user_warnings():
+            status: int = options.run(options)
     except HarnessError as error:
         say(f"harness: {error}", sys.stderr)
         return USAGE

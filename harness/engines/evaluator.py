@@ -35,6 +35,7 @@ from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
 from harness.system import codec, interpreter
 from harness.system.errors import MachineError
+from harness.system.warning import without_user_warnings
 
 
 class EvaluationError(RuntimeError):
@@ -81,7 +82,7 @@ def attempt_measure(plan: SpeedPlan) -> Measurement:
 @contextmanager
 def _in_one_line() -> Iterator[None]:
     try:
-        with raising_machine_errors():
+        with raising_machine_errors(), without_user_warnings():
             yield
     except OSError as error:
         said = error.strerror or str(error)

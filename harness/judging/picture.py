@@ -255,7 +255,7 @@ def _levels(values: Tensor, right: Tensor) -> Tensor:
     scale = right.double().nan_to_num(0.0, 0.0, 0.0).abs().max()
     share = values.double().abs() / scale
     steps = torch.tensor(_STEPS, dtype=torch.float64)
-    level = torch.bucketize(share.nan_to_num(0.0, 2.0), steps)
+    level = torch.bucketize(share.nan_to_num(0.0, 2.0).contiguous(), steps)
     levels = (_ZERO + torch.where(values < 0, -level, level)).to(torch.uint8)
     levels[values.isinf()] = LEVELS.index("i")
     levels[values.isnan()] = LEVELS.index("n")

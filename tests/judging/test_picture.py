@@ -55,6 +55,13 @@ class Drawn:
         return WrongOutput(self.run, self.values, actual, unwritten, has_gaps=False, **more)
 
 
+def test_nothing_warns(recwarn: pytest.WarningsRecorder) -> None:
+    """An output that is not contiguous is drawn without a warning of torch."""
+    drawn = Drawn(10)
+    drawn.of(drawn.output.mT.contiguous().mT + 1.0)
+    assert not list(recwarn)
+
+
 def test_each_cell_says_which_class_allows_its_element() -> None:
     """A cell's code says the class that allows the element, or what is wrong.
 
