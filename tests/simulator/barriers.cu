@@ -79,3 +79,12 @@ extern "C" __global__ void return_from_a_loop(int* y, int limit) {
     __syncthreads();
   }
 }
+
+extern "C" __global__ void shuffle_after_return(int* y, int limit) {
+  int t = threadIdx.x, v = t;
+  if (t >= limit) return;
+#pragma unroll 1
+  for (int offset = 16; offset; offset /= 2)
+    v += __shfl_down_sync(~0u, v, offset);  // ended
+  y[t] = v;
+}

@@ -127,6 +127,31 @@ def test_threads_that_return_before_a_barrier(
     assert {f.severity for f in result.findings} == {"info"}
 
 
+@pytest.mark.parametrize(("limit", "taker"), [(20, 4), (32, None), (52, 36), (64, None)])
+def test_shuffle_that_takes_the_value_of_an_ended_lane(
+    device: Device, module: LoadedModule, limit: int, taker: int | None
+) -> None:
+    """A shuffle that takes a value from a lane which has ended is a warning with its line.
+
+    A right kernel may ignore the value. Whole warps may end without a finding.
+    """
+    y = device.put(np.zeros(64, np.int32))
+    arguments = [pointer(y), int32(limit)]
+    result = device.launch(module, "shuffle_after_return", arguments, block=(64, 1, 1))
+    found = [f for f in result.findings if f.severity != "info"]
+    if taker is None:
+        assert found == []
+        return
+    (finding,) = found
+    assert (finding.check, finding.severity) == ("synccheck", "warning")
+    assert finding.line == line_of("// ended")
+    assert finding.message == (
+        "shfl.sync.down.b32: takes an undefined value from lane 20, which has ended or is not in "
+        "the mask"
+    )
+    assert finding.thread == (taker, 0, 0)
+
+
 def test_barriers_for_all_are_clean(device: Device, module: LoadedModule) -> None:
     """A barrier that all threads reach causes no finding."""
     y = device.put(np.zeros(64, np.int32))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from harness.finding import DeviceCheck, Finding
+from harness.finding import DeviceCheck, Finding, Severity
 from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.frame import ChunkMemory
 from harness.simulator.hardware.fault import Fault
@@ -143,6 +143,7 @@ class Faults:
         count: int,
         where: tuple[int, int | None, int | None] = (0, None, None),
         access: str = "",
+        severity: Severity = "error",
     ) -> None:
         """Record a finding, or add `count` to the finding of the same kind at the same place.
 
@@ -155,6 +156,7 @@ class Faults:
             count: Number of threads.
             where: The address (0 for none), and the nearest allocation's size and the offset in it.
             access: Kind of access, such as "load".
+            severity: Severity of the mistake.
         """
         file = location.file if location else None
         line = location.line if location else None
@@ -176,6 +178,7 @@ class Faults:
             self._placement.thread(thread),
             where[0],
             count,
+            severity,
             allocation=where[1],
             offset=where[2],
             access=access,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.finding import DeviceCheck
 from harness.simulator.execution.warp_sync import WaitingForLanes
 from harness.simulator.hardware.team import Array, Lanes, Team
 from harness.simulator.lowering.program import WarpSync
@@ -35,6 +36,22 @@ class MaskChecks:
         """Report lanes that continue without other lanes that they have waited for."""
         what = "waits for lanes that never arrive"
         self._note(waiting.sync, waiting.lanes, waiting.masks, what)
+
+    def took_undefined(self) -> None:
+        """Report values that lanes took from lanes which did not take part.
+
+        This is a warning, because a right kernel may ignore such a value.
+        """
+        team = self._team
+        for (name, location), found in team.undefined.items():
+            message = (
+                f"{name}: takes an undefined value from lane {found.source}, which has ended or is "
+                "not in the mask"
+            )
+            kind: tuple[DeviceCheck, str] = "synccheck", "undefined value"
+            place = found.lane, team.first_block, found.count
+            self._faults.note(kind, message, location, *place, severity="warning")
+        team.undefined.clear()
 
     def _note(self, sync: WarpSync, wrong: Lanes, masks: Array, what: str) -> None:
         if not wrong.any():

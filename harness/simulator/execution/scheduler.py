@@ -173,6 +173,7 @@ class Scheduler:
                 compiled = self._execute(block, position, current, count)
                 turn = self._follow(block, compiled, position, current, count)
             position, current, count = turn
+        self._waiting.masks.took_undefined()
         if self._threads.alive.any():
             return False
         self._waiting.actions.finish()

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from harness.simulator.hardware.geometry import WARP, Extent, Geometry, Placement
 from harness.simulator.hardware.memory import Memory
+from harness.simulator.ptx.ptx import Location
 from harness.simulator.ptx.space import Space, resolved
 
 FULL = 0xFFFFFFFF
@@ -28,6 +29,21 @@ class PrivateMemory(Protocol):
     def read(self, space: Space, lane: int, offset: int, nbytes: int) -> bytes:
         """Return bytes of a thread's part of a state space."""
         ...
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """Values that threads took from lanes which did not take part in an exchange.
+
+    Attributes:
+        lane: The first of these threads.
+        source: The lane of its warp that it took a value from.
+        count: The number of such values.
+    """
+
+    lane: int
+    source: int
+    count: int
 
 
 @dataclass
@@ -50,6 +66,7 @@ class Team:
         clock_reads: How often a thread has read the clock.
         permutations: A cache for shuffles of whole warps: the source lane of each lane's value, and
             the predicate.
+        undefined: The undefined values that were taken, by the name and place of the instruction.
         threads: Threads of a block.
         is_whole: True if every warp has all of its 32 lanes.
     """
@@ -65,6 +82,7 @@ class Team:
     waited: int = 0
     clock_reads: int = 0
     permutations: dict[tuple[str, int, int], tuple[Array, Array]] = field(default_factory=dict)
+    undefined: dict[tuple[str, Location | None], Undefined] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.threads = self.geometry.threads
@@ -85,6 +103,7 @@ class Team:
             print_error=print_error,
             waited=0,
             clock_reads=0,
+            undefined={},
         )
 
     @cached_property
@@ -138,6 +157,24 @@ class Team:
             return values
         gathered: Array = values.take(np.minimum(self.first_lane + lane_ids, self.lanes - 1))
         return gathered
+
+    def take_undefined(
+        self, name: str, location: Location | None, takers: Lanes, sources: Array
+    ) -> None:
+        """Record the threads that took a value from a lane which did not take part.
+
+        Args:
+            name: Name of the instruction.
+            location: Its place in the source.
+            takers: The threads.
+            sources: The lane that each thread took its value from.
+        """
+        count = int(np.count_nonzero(takers))
+        if count:
+            lane = int(np.argmax(takers))
+            key = name, location
+            known = self.undefined.get(key) or Undefined(lane, int(sources[lane]), 0)
+            self.undefined[key] = replace(known, count=known.count + count)
 
     def clock(self) -> int:
         """Return the cycles since the launch: one for each instruction of each thread.

@@ -2,7 +2,7 @@
 
 They run when every lane that the mask names has arrived; see `execution/warp_sync.py`. A lane takes
 part with the lanes that its own mask names. PTX leaves the value of a `shfl` from any other lane
-undefined; here it is the thread's own.
+undefined. Here it is the thread's own, and the team records it.
 """
 
 from __future__ import annotations
@@ -85,8 +85,13 @@ def _shuffle(instruction: Instruction) -> Operation:
                 result = a.take(places)
         else:
             source, valid = source_lanes(mode, team.lane_id, b, c)
-            reachable = _has_bit(_participants(team, active, mask), source)
+            here = _participants(team, active, mask)
+            reachable = _has_bit(here, source)
             result = team.gather(a, np.where(reachable, source, team.lane_id))
+            # Wrong masks, and masks with lanes that the block does not have, are other findings.
+            is_right = _has_bit(here, team.lane_id) & _has_bit(team.mask_of_warp(None), source)
+            takers = is_right & ~reachable if active is None else active & is_right & ~reachable
+            team.take_undefined(instruction.name, instruction.location, takers, source)
         if result is not out[0]:
             np.copyto(out[0], result)
         if len(out) > 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.simulator.actions import action_of
 from harness.simulator.instructions import UnknownForm, carry, operation_of, warp
 from harness.simulator.instructions.operation import BITS
@@ -59,8 +61,9 @@ def collective(context: Context, instruction: Instruction) -> None:
     opcode = instruction.opcode
     synchronises = opcode in warp.SYNCHRONISING
     builder = (warp.SYNCHRONISING if synchronises else warp.ALONE)[opcode]
+    place = context.place(instruction.location)
     try:
-        operation = builder(instruction)
+        operation = builder(replace(instruction, location=place))
     except (UnknownForm, ValueError, KeyError):
         raise context.unsupported() from None
     target, *operands = instruction.operands
@@ -69,7 +72,6 @@ def collective(context: Context, instruction: Instruction) -> None:
     if len(inputs) != len(operation.inputs) or len(outputs) != len(operation.outputs):
         raise context.unsupported()
     if synchronises:
-        place = context.place(instruction.location)
         context.listing.add(WarpSync(inputs[-1], place, instruction.name))
         context.listing.add(Order("warp"))
     context.listing.add(Collective(operation, inputs, outputs, instruction), 1)
