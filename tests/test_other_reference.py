@@ -1137,3 +1137,83 @@ def test_several_outputs_are_judged_each(
     if not message:
         assert {case.verdict for case in report.cases} == {"passed"}
         assert report.precision == "fp32"
+
+
+PARTLY_USED = """
+import torch
+from torch import nn
+
+rows = 128
+width = 512
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.unused = nn.Linear(width, 8)
+        self.scale = nn.Parameter(torch.randn(width))
+        self.shift = nn.Parameter(torch.randn(width))
+
+    def forward(self, x):
+        return torch.relu(x * self.scale) + self.shift
+
+
+def get_inputs():
+    return [torch.rand(rows, width)]
+
+
+def get_init_inputs():
+    return [width]
+"""
+
+SCALED = """
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+__global__ void scaled(float *out, const float *x, const float *scale, const float *shift,
+                       int n, int width) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = fmaxf(x[i] * scale[i % width], 0.0f) + shift[i % width];
+}
+torch::Tensor run(torch::Tensor x, torch::Tensor scale, torch::Tensor shift) {
+  auto out = torch::empty_like(x);
+  scaled<<<(x.numel() + 255) / 256, 256>>>(out.data_ptr<float>(), x.data_ptr<float>(),
+                                           scale.data_ptr<float>(), shift.data_ptr<float>(),
+                                           x.numel(), x.size(1));
+  return out;
+}
+'''
+extension = load_inline(
+    "scaled",
+    "torch::Tensor run(torch::Tensor x, torch::Tensor scale, torch::Tensor shift);",
+    SOURCE,
+    functions=["run"],
+)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(width))
+        self.shift = nn.Parameter(torch.randn(width))
+
+    def forward(self, x):
+        return extension.run(x, self.scale, self.shift)
+"""
+
+
+@pytest.mark.thorough
+def test_parameter_that_the_output_does_not_depend_on_may_be_missing(tmp_path: Path) -> None:
+    """A submission passes without a parameter of the reference that no output depends on.
+
+    It fails without any other.
+    """
+    assert check_on(PARTLY_USED, SCALED, tmp_path, "--grid", "own").verdict == "passed"
+    without = SCALED.replace("self.shift = nn.Parameter(torch.randn(width))", "self.shift = None")
+    without = without.replace("self.scale, self.shift)", "self.scale, self.scale)")
+    report = check_on(PARTLY_USED, without, tmp_path, "--grid", "own")
+    assert report.verdict == "failed"
+    assert "no parameter for the reference's shift [" in report.message

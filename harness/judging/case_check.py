@@ -44,6 +44,7 @@ from harness.problems.values import (
     calls_for,
     output_shapes,
     runs_for,
+    unused_weights,
     values_for,
     values_of_call,
     vast_of,
@@ -267,7 +268,7 @@ class CaseCheck:
         elements = sum(weight.numel() for weight in first.values())
         answer = self._conversation.construct(elements=elements)
         self._findings += findings_of(answer)
-        self._alike = self._conversation.match(first, answer)
+        self._alike = self._conversation.match(first, answer, lambda: unused_weights(self._problem))
 
     def _forward(self, call: Call, values: Values) -> Message:
         """Make a call, and return the worker's answer without judging its outputs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -45,13 +45,13 @@ class Conversation:
     """The requests to one worker about one case.
 
     Attributes:
-        places: ModelNew's parameter for each of the reference's weights; empty before `match`.
+        places: ModelNew's parameter for each of the reference's weights; None before `match`.
     """
 
     def __init__(self, worker: Worker, case: Case) -> None:
         self._worker = worker
         self._case = case
-        self.places: Mapping[str, Place] = {}
+        self.places: Mapping[str, Place] | None = None
 
     @property
     def source(self) -> str:
@@ -106,22 +106,28 @@ class Conversation:
         }
         return self.ask("construct", header, elements=elements)
 
-    def match(self, weights: Mapping[str, Tensor], constructed: Message) -> bool:
+    def match(
+        self,
+        weights: Mapping[str, Tensor],
+        constructed: Message,
+        unused: Callable[[], Collection[str]],
+    ) -> bool:
         """Find ModelNew's parameter for each of the reference's weights.
 
         Args:
             weights: The weights as the reference initialises them.
             constructed: The answer to `construct`.
+            unused: Returns the names of the weights that may be missing, as in `match_weights`.
 
         Returns:
             True if ModelNew has initialised all of them as the reference does.
 
         Raises:
-            StepFault: A weight has no counterpart.
+            StepFault: A weight that an output depends on has no counterpart.
         """
         theirs = dict(zip(constructed.header["names"], constructed.tensors, strict=True))
         try:
-            self.places = match_weights(weights, theirs)
+            self.places = match_weights(weights, theirs, unused)
         except WeightsMismatchError as error:
             raise StepFault(verdict.Stop("failed", str(error))) from None
         return all(
@@ -132,12 +138,15 @@ class Conversation:
     def send_weights(self, weights: Mapping[str, Tensor]) -> dict[str, str]:
         """Copy the reference's weights into the model; raise as `ask` does.
 
+        After `match`, weights without a place are left out. Before it, the model has the
+        reference's own names.
+
         Returns:
             Digests of the model's weights after that, by ModelNew's names.
         """
-        given = {}
-        for name, weight in weights.items():
-            place = self.places.get(name)
-            given[place.name if place else name] = place.laid(weight) if place else weight
+        given = dict(weights)
+        if self.places is not None:
+            placed = ((each, weights[name]) for name, each in self.places.items())
+            given = {place.name: place.laid(weight) for place, weight in placed}
         self.ask("weights", {"names": list(given)}, tuple(given.values()))
         return {name: digest(value) for name, value in given.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -40,9 +40,13 @@ _Find = Callable[[str, Tensor, Mapping[str, Tensor]], Iterator[Place]]
 
 
 def match_weights(
-    reference: Mapping[str, Tensor], theirs: Mapping[str, Tensor]
+    reference: Mapping[str, Tensor],
+    theirs: Mapping[str, Tensor],
+    unused: Callable[[], Collection[str]] = tuple,
 ) -> dict[str, Place]:
     """Find the submission's parameter for each of the reference's weights.
+
+    If a weight has no counterpart, all weights that no output depends on are left out.
 
     Both models were initialised after the same seed. If the submission has all of the reference's
     names, names decide, as in `load_state_dict`. Otherwise three rules are applied in this order:
@@ -58,13 +62,26 @@ def match_weights(
     Args:
         reference: Weights by their name in `Model`'s state_dict.
         theirs: The submission's parameters and buffers by name.
+        unused: Returns the names of the weights that no output depends on. It is called only if a
+            weight has no counterpart, because it has to trace the reference.
 
     Returns:
-        A place for each of the reference's names.
+        A place for each of the reference's names, except for unused weights that are left out.
 
     Raises:
-        WeightsMismatchError: A weight has no counterpart.
+        WeightsMismatchError: A weight that an output depends on has no counterpart.
     """
+    try:
+        return _matched(reference, theirs)
+    except WeightsMismatchError:
+        left_out = unused()
+        if not any(name in left_out for name in reference):
+            raise
+    return _matched({n: w for n, w in reference.items() if n not in left_out}, theirs)
+
+
+def _matched(reference: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Place]:
+    """Return a place for each of the reference's names, as `match_weights` does."""
     free = dict(theirs)
     places: dict[str, Place] = {}
     is_named = all(name in theirs and _fits(theirs[name], w) for name, w in reference.items())

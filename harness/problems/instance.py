@@ -19,7 +19,7 @@ from harness.problems.rounding.propagate import trace
 class ModelInstance:
     """The implementation of `bounds.Instance` by the reference's own `Model`."""
 
-    def __init__(self, problem: Problem, configuration: Configuration) -> None:
+    def __init__(self, problem: Problem, configuration: Configuration | Problem) -> None:
         self._problem = problem
         self._arguments = configuration.arguments
         self._model = problem.build(configuration.arguments)

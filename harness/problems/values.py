@@ -22,6 +22,7 @@ from harness.problems.grid import OWN, Case
 from harness.problems.instance import ModelInstance
 from harness.problems.operations import on_meta
 from harness.problems.problem import Problem
+from harness.problems.rounding.propagate import is_used
 from harness.problems.runs import Arrangement, Run, Weights
 from harness.problems.sizes import ProblemSizes
 from harness.problems.sources import inputs_from, touched_from
@@ -337,3 +338,32 @@ def _written(problem: Problem) -> frozenset[str]:
         model(*at.forward_arguments(at.make_inputs(seed=0)))
     after = dict(model.named_buffers())
     return frozenset(name for name, was in before.items() if not torch.equal(was, after[name]))
+
+
+@lru_cache(maxsize=256)
+def unused_weights(problem: Problem) -> frozenset[str]:
+    """Return the names of the weights that no output of the reference depends on.
+
+    A trace of the reference at small sizes shows which those are. If it cannot be traced, no weight
+    counts as unused.
+    """
+    small = _cut_down(problem)
+    at = problem.at(small.constants) if small else problem
+    try:
+        # Without small sizes, inputs may take gigabytes. A trace needs none of their numbers.
+        with torch.device("cpu" if small else "meta"):
+            weights = dict(at.build(at.arguments, seed=0).state_dict())
+            inputs = at.make_inputs(seed=0)
+            used = [_used_weights(each, weights, inputs) for each in at.each_output()]
+    except Exception:  # a reference may raise anything, and not all can be traced
+        return frozenset()
+    return frozenset(weights).difference(*used)
+
+
+def _used_weights(
+    problem: Problem, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+) -> set[str]:
+    """Return the names of the weights that a reference's only output depends on."""
+    traced = ModelInstance(problem, problem).traced(weights, inputs)
+    # The first arguments of the graph are the weights.
+    return {name for name, is_one in zip(weights, is_used(traced.graph), strict=False) if is_one}

@@ -20,6 +20,7 @@ from harness.judging.operator_work import Operands
 from harness.messages.channel import Message
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
+from harness.problems.values import unused_weights
 from harness.worker.answers import findings_of
 
 
@@ -89,7 +90,8 @@ class TimedSubmission:
         with _faults():
             conversation.ask("import", {})
             elements = sum(weight.numel() for weight in weights.values())
-            conversation.match(weights, conversation.construct(elements=elements))
+            constructed = conversation.construct(elements=elements)
+            conversation.match(weights, constructed, lambda: unused_weights(problem))
             self._weights = conversation.send_weights(weights)
         self._given_weights = tuple(weights.values())
 

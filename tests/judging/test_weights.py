@@ -149,3 +149,28 @@ def test_dimensions_of_one_in_another_place_are_a_mistake() -> None:
     weight = torch.arange(0.5, 24.5).reshape(3, 8, 1)
     with pytest.raises(WeightsMismatchError, match="are in another order"):
         match_weights({"weight": weight}, {"weight": weight.reshape(3, 1, 8)})
+
+
+def test_unused_weight_may_be_missing() -> None:
+    """A weight that no output depends on needs no parameter, and takes no other weight's.
+
+    Other weights are still needed.
+    """
+    reference = {"proj.bias": BIAS, **REFERENCE}
+    theirs = {"kernel": other(4, 6, 3), "offset": other(6)}
+    found = match_weights(reference, theirs, lambda: {"proj.bias"})
+    assert {name: place.name for name, place in found.items()} == {
+        "conv.weight": "kernel",
+        "conv.bias": "offset",
+    }
+    with pytest.raises(WeightsMismatchError, match=r"parameter for the reference's conv\.weight"):
+        match_weights(reference, {"offset": other(6)}, lambda: {"proj.bias"})
+
+
+def test_unused_weight_that_is_there_is_matched() -> None:
+    """The reference is not traced if every weight has a counterpart."""
+
+    def unused() -> set[str]:
+        raise AssertionError("nothing is missing")
+
+    assert match_weights(REFERENCE, {"w": WEIGHT, "b": BIAS}, unused).keys() == REFERENCE.keys()

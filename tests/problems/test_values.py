@@ -20,6 +20,7 @@ from harness.problems.values import (
     initialisation_seed,
     runs_for,
     undefined_runs,
+    unused_weights,
     values_for,
     values_of_call,
 )
@@ -473,3 +474,57 @@ def test_touched_values_differ_in_one_number(problem: Problem, cases: tuple[Case
     after = values_of_call(problem, cases[0], Call("touched", run, "touched"))
     assert int((before.inputs[0] != after.inputs[0]).sum()) == 1
     assert all(torch.equal(before.weights[n], w) for n, w in after.weights.items())
+
+
+PARTLY_USED = """
+import torch
+from torch import nn
+
+batch_size = 16
+width = 24
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.unread = nn.Linear(width, 3)
+        self.dropped = nn.Linear(width, 2, bias=False)
+        self.scale = nn.Parameter(torch.randn(width))
+        self.shift = nn.Parameter(torch.randn(width))
+        self.limit = nn.Parameter(torch.randn(width))
+
+    def forward(self, x):
+        self.dropped(x)
+        y = torch.zeros_like(x)
+        y += self.scale
+        return RESULT
+
+
+def get_inputs():
+    return [torch.rand(batch_size, width)]
+
+
+def get_init_inputs():
+    return [width]
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "used"),
+    [
+        ("x + y", {"scale"}),
+        ("x > self.limit", {"limit"}),
+        ("(x + y, self.shift.argmax())", {"scale", "shift"}),
+        # A reference that reads the numbers of a tensor cannot be traced.
+        ("x if self.limit.sum() > 1e9 else y", {"scale", "shift", "limit", "unread", "dropped"}),
+    ],
+)
+def test_unused_weights_are_those_that_no_output_depends_on(
+    result: str, used: set[str], tmp_path: Path
+) -> None:
+    """A weight is unused if no output depends on it, though forward may compute with it."""
+    path = tmp_path / "partly_used.py"
+    path.write_text(PARTLY_USED.replace("RESULT", result))
+    names = {"unread.weight", "unread.bias", "dropped.weight", "scale", "shift", "limit"}
+    unused = {name for name in names if name.partition(".")[0] not in used}
+    assert unused_weights(load(path)) == unused

@@ -111,6 +111,20 @@ def _table() -> Mapping[Any, Callable[..., Any]]:
     }
 
 
+def is_used(graph: GraphModule) -> list[bool]:
+    """Return, for each argument of a traced function, whether the output depends on it."""
+    given = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    behind: dict[Node, set[Node]] = {node: {node} for node in given}
+    for node in graph.graph.nodes:
+        operands = (behind[each] for each in node.all_input_nodes)
+        behind[node] = behind.get(node, set()).union(*operands)
+        if node.target is _WRITES:
+            # What reads the argument after the write reads what was written.
+            behind[node.args[0]] |= behind[node]
+    (output,) = (node for node in graph.graph.nodes if node.op == "output")
+    return [node in behind[output] for node in given]
+
+
 def propagate(graph: GraphModule, tensors: Sequence[Tensor], arithmetic: Arithmetic) -> Tracked:
     """Compute the output of a traced function, and the bound of its rounding error.
 
