@@ -419,7 +419,7 @@ class _Evaluation:
         for size in (needed, sys.maxsize):
             try:
                 self._hold(size)
-                return CaseCheck(problem, case, worker, device, budget).run()
+                return CaseCheck(problem, case, worker, device, budget, self._problem).run()
             except (torch.OutOfMemoryError, DriverError) as error:
                 why = (
                     f"the GPU has too little memory left for the harness's own computation: {error}"

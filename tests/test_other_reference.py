@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.evaluate import evaluate
+from harness.judging.verdict import TOO_MANY_ROWS
 from harness.records.render import headline
 from harness.records.report import Report
 from tests.support import harness, reports, request_for
@@ -222,14 +223,15 @@ def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("asks", "verdict"), [(True, "declined"), (False, "error")])
+@pytest.mark.parametrize("asks", [True, False])
 @pytest.mark.parametrize(("many", "of_a_block"), [("rows", "x.size(1)"), ("columns", "x.size(0)")])
-def test_too_many_blocks_are_declined_by_asking_for_the_error(
-    tmp_path: Path, asks: bool, verdict: str, many: str, of_a_block: str
+def test_more_blocks_than_a_grid_has_are_declined(
+    tmp_path: Path, asks: bool, many: str, of_a_block: str
 ) -> None:
-    """A case with more blocks along y than a grid has is declined if the submission checks that.
+    """A case with more blocks along y than a grid has is declined.
 
-    Without a check of the launch's error, the case is an error.
+    A note says so if the submission does not check the launch's error. If the author's own sizes
+    are as large, the case is an error.
     """
     path, reference = tmp_path / "combine.py", tmp_path / "reference.py"
     reference.write_text(REFERENCE)
@@ -250,7 +252,51 @@ def test_too_many_blocks_are_declined_by_asking_for_the_error(
     large = [case for case in grid.cases if case.constants.get(many, 0) > 65_535]
     report = evaluate(replace(grid, cases=(grid.cases[0], *large), is_whole=False))
     own, *others = report.cases
-    assert (own.verdict, {case.verdict for case in others}) == ("passed", {verdict})
+    assert (report.verdict, own.verdict) == ("passed", "passed")
+    assert {case.verdict for case in others} == {"declined"}
+    assert (TOO_MANY_ROWS in report.notes) != asks
+    reference.write_text(REFERENCE.replace("4096", "70000").replace("1000", "70000"))
+    grid = request_for(path, reference)
+    large = [case for case in grid.cases if case.constants.get(many, 0) > 65_535]
+    report = evaluate(replace(grid, cases=tuple(large), is_whole=False))
+    assert {case.verdict for case in report.cases} == {"declined" if asks else "error"}
+
+
+# The first launch fails for many rows, so the second one reads indices that nothing has written.
+PICKED = SUBMISSION.replace(
+    "__global__",
+    """__global__ void places(int *place, int c) {
+    place[blockIdx.y * c + threadIdx.x] = threadIdx.x;
+}
+
+__global__""",
+)
+
+
+@pytest.mark.thorough
+def test_consequences_of_a_launch_that_fails_for_many_rows_are_left_out(tmp_path: Path) -> None:
+    """A case is declined for its many rows, whatever later kernels do without the first one.
+
+    Here they read numbers that nothing has written, and use them as addresses.
+    """
+    path, reference = tmp_path / "combine.py", tmp_path / "reference.py"
+    reference.write_text(REFERENCE.replace("1000", "40"))
+    text = PICKED.replace("float scale, int n)", "float scale, int n, const int *place, int c)")
+    text = text.replace("if (i < n) out[i]", "if (i < n) i = i / c * c + place[i], out[i]")
+    text = text.replace("scale, n);", "scale, n, place.data_ptr<int>(), c);")
+    text = text.replace(
+        "int n = x.numel();",
+        """int n = x.numel(), c = x.size(1);
+    auto place = torch::empty({n}, x.options().dtype(torch::kInt));
+    places<<<dim3(1, n / c), c>>>(place.data_ptr<int>(), c);""",
+    )
+    path.write_text(text)
+    grid = request_for(path, reference)
+    large = [case for case in grid.cases if case.constants.get("rows", 0) > 65_535]
+    report = evaluate(replace(grid, cases=(grid.cases[0], *large), is_whole=False))
+    assert [case.verdict for case in report.cases] == ["passed", *["declined"] * len(large)]
+    assert TOO_MANY_ROWS in report.notes
+    assert not any(case.findings for case in report.cases)
 
 
 @pytest.mark.thorough

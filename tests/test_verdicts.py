@@ -6,15 +6,18 @@ All are flat_index.py with another `forward` or constructor, so that they share 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.evaluate import Request, evaluate
-from harness.judging.verdict import describe_wrong_runs
-from harness.problems.discovery import discover
+from harness.judging.verdict import describe_wrong_runs, has_more_rows
+from harness.problems.configuration import InputSpec
+from harness.problems.discovery import Kind, Parameter, Submission, discover
 from harness.problems.families.conv_transpose1d.sizes import Convolution
-from harness.problems.grid import OWN, Case, cases_for
+from harness.problems.grid import OWN, Case, case_again, cases_for
 from harness.problems.problem import load
 from harness.problems.values import calls_for
 from harness.records.render import full
@@ -22,6 +25,9 @@ from harness.records.report import CaseReport, Report
 from tests.support import REFERENCE, SUBMISSIONS, harness, reports, request_for
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"
+ANY = Submission(
+    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+)
 
 ORIGINAL = (SUBMISSIONS / "flat_index.py").read_text()
 FORWARD = """        return extension.conv_transpose1d_flat(
@@ -399,3 +405,27 @@ def test_failure_that_explains_most_is_shown_first(tmp_path: Path) -> None:
         "flat_index on conv_transpose1d_dilated: failed: own configuration wrong"
     )
     assert any(other.message in each for each in rest)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, False),
+        ({"input_shapes": ((70_000, 4, 8),)}, True),
+        ({"input_shapes": ((300, 300, 8),)}, True),
+        ({"input_shapes": ((1, 1, 65_535),)}, False),
+        ({"arguments": {"out_channels": 70_000}}, True),
+        ({"arguments": {"bias": False}}, False),
+    ],
+)
+def test_case_may_have_more_rows_than_the_author(changes: dict[str, Any], expected: bool) -> None:
+    """A size above 65,535 counts if the reference's own size is not as large.
+
+    It may be a product of neighbouring sizes, or an argument.
+    """
+    own = replace(load(PROBLEM), inputs=(InputSpec((16, 32, 128), "float32"),))
+    case = case_again(own, ANY, "case", "grid", own.arguments, own.input_shapes, {}, seed=0)
+    assert has_more_rows(replace(case, **changes), own) == expected
+    vast = replace(own, inputs=(InputSpec((70_000, 300, 300), "float32"),))
+    vast = replace(vast, arguments={**own.arguments, "out_channels": 70_000})
+    assert not has_more_rows(replace(case, **changes), vast)

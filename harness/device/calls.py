@@ -26,7 +26,7 @@ from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
 from harness.simulator.hardware.geometry import Extent
 from harness.simulator.hardware.limits import LaunchRequest
 from harness.simulator.hardware.memory import NotAnAllocation, OutOfDeviceMemory
-from harness.simulator.hardware.properties import DeviceProperties
+from harness.simulator.hardware.properties import MAX_GRID, DeviceProperties
 from harness.simulator.layout.calls import (
     DEFAULT_STREAM,
     AllocateEntry,
@@ -78,6 +78,8 @@ class Calls:
 
     Attributes:
         streams: The worker's streams, which determine the order of its work.
+        exceeds_grid: True if a launch of the current step asked for more blocks along y or z than a
+            grid has.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Calls:
         self._arguments: dict[tuple[int, bytes], bytes] = {}
         self._operators = Operators(executor.memory, record)
         self._modules = 0
+        self.exceeds_grid = False
         self._stream = DEFAULT_STREAM
         self._answers: Mapping[Call, Callable[[bytes], bytes]] = {
             Call.HELLO: self._hello,
@@ -310,6 +313,8 @@ class Calls:
         expected = sum(self._device.parameters(module, kernel))
         if not nul or len(arguments) != expected:
             raise Malformed(f"a launch with {len(arguments)} bytes of arguments, not {expected}")
+        _, y, z = request.grid
+        self.exceeds_grid |= y > MAX_GRID[1] or z > MAX_GRID[2]
         self._device.check(module, kernel, request)
         self._submit(
             readable(kernel), lambda: self._device.launch(module, kernel, request, arguments)

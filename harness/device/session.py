@@ -267,6 +267,7 @@ class DeviceSession:
         """Begin a step: answer the worker's calls, and record them as the step's own."""
         self._before = self._work()
         self._fresh.clear()
+        self._calls.exceeds_grid = False
         self._is_open = True
         schedule = message.header.get("schedule")
         self._device.reorder(schedule)
@@ -300,6 +301,7 @@ class DeviceSession:
             "work": {"before": self._before, "during": self._work()},
             "spent": self._device.spent,
             "broken_by": self._device.broken_by,
+            "exceeds_grid": self._calls.exceeds_grid,
             "has_left_out_blocks": has_left_out_blocks,
             **self._observed(),
         }

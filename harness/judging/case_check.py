@@ -120,6 +120,7 @@ class CaseCheck:
         worker: Worker,
         oracle_device: torch.device,
         budget: int | None = None,
+        own: Problem | None = None,
     ) -> None:
         """Prepare the check.
 
@@ -129,8 +130,10 @@ class CaseCheck:
             worker: The worker, which has imported the submission.
             oracle_device: The device on which the oracle computes.
             budget: The most thread-instructions of a call on the simulator; None for no limit.
+            own: The reference with its own sizes; None if `problem` has them.
         """
         self._problem = problem
+        self._own = own or problem
         self._case = case
         self._conversation = Conversation(worker, case)
         self._budget = budget
@@ -600,6 +603,8 @@ class CaseCheck:
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:
         """Return the report of a case that stopped, which what was wrong before may explain."""
+        if what.beyond_grid and verdict.has_more_rows(self._case, self._own):
+            return self._report_of_more_rows(verdict.for_more_rows(what))
         report = self._report()
         if report.verdict == "failed" and not what.is_cause:
             # The exception is only how the submission or CUDA reported a finding, or it came after
@@ -611,6 +616,19 @@ class CaseCheck:
             verdict=what.verdict,
             findings=report.findings,
             detail=what.detail,
+        )
+
+    def _report_of_more_rows(self, what: verdict.Stop) -> CaseReport:
+        """Return the report of a case with more rows than a grid has blocks, and the author has.
+
+        Its findings are consequences of the launch that failed, so they are left out.
+        """
+        noted = (what.message,) if what.message == verdict.TOO_MANY_ROWS else ()
+        return replace(
+            not_run(self._case, what.message),
+            verdict=what.verdict,
+            detail=what.detail,
+            notes=noted,
         )
 
 

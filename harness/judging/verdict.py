@@ -12,6 +12,7 @@ from harness.judging.layouts import WORDS
 from harness.messages.kinds import NOBODY_ASKED
 from harness.problems import families
 from harness.problems.grid import OWN, Case
+from harness.problems.problem import Problem
 from harness.problems.source_numbers import MOST_BLOCKS
 from harness.problems.values import Call
 from harness.records.report import DECLINES_OWN, Verdict
@@ -28,6 +29,8 @@ class Stop:
         detail: Further lines, such as a compiler's output.
         is_cause: True if the reason explains the findings in memory, and not the other way round.
         is_refusal: True if the submission itself refuses.
+        beyond_grid: The message instead, if a launch had more blocks along y or z than a grid has,
+            and the reference's own sizes do not need so many; empty if no launch had.
     """
 
     verdict: Verdict
@@ -35,6 +38,11 @@ class Stop:
     detail: str = ""
     is_cause: bool = False
     is_refusal: bool = False
+    beyond_grid: str = ""
+
+
+TOO_MANY_ROWS = "more than 65,535 rows: the launch fails, and nobody asks for the error"
+"""The note about a case whose sizes exceed a grid, where the submission does not notice it."""
 
 
 def of_import_fault(fault: Mapping[str, Any]) -> Stop:
@@ -95,7 +103,49 @@ def stop_for_fault(
         return Stop("failed", why, detail, is_refusal=True)
     if kind == "refusal":
         return Stop("declined", message, detail, is_refusal=True)
-    return Stop("error", message, detail)
+    if not fault.get("exceeds_grid"):
+        return Stop("error", message, detail)
+    # A kernel that did not run may have left indices unwritten, so the fault may be another one.
+    is_asked = kind == "launch refused" and NOBODY_ASKED not in message
+    return Stop("error", message, detail, beyond_grid=message if is_asked else TOO_MANY_ROWS)
+
+
+def for_more_rows(stop: Stop) -> Stop:
+    """Return the meaning of a stop whose launch exceeds a grid, where the author's sizes do not.
+
+    The failed launch explains every finding of the case.
+    """
+    detail = f"{stop.message}\n{stop.detail}".strip()
+    return Stop("declined", stop.beyond_grid, detail, is_cause=True)
+
+
+def has_more_rows(case: Case, own: Problem) -> bool:
+    """Return whether a size exceeds the blocks along y and z, and the author's own does not.
+
+    The size may be a product of an input's neighbouring sizes, such as its rows in all batches. It
+    may also be a number of channels among the constructor's arguments.
+
+    Args:
+        case: The case.
+        own: The reference with its own sizes.
+    """
+    sizes: list[tuple[object, object]] = [
+        (case.constants[name], own.constants.get(name)) for name in case.constants
+    ]
+    sizes += [(value, own.arguments.get(name)) for name, value in case.arguments.items()]
+    for shape, ours in zip(case.input_shapes, own.input_shapes, strict=False):
+        if len(shape) == len(ours):
+            sizes += zip(_products(shape), _products(ours), strict=True)
+    return any(
+        isinstance(size, int) and isinstance(ours, int) and size > MOST_BLOCKS >= ours
+        for size, ours in sizes
+    )
+
+
+def _products(shape: Sequence[int]) -> list[int]:
+    """Return the products of all runs of neighbouring sizes."""
+    ends = range(len(shape) + 1)
+    return [math.prod(shape[start:end]) for end in ends for start in range(end)]
 
 
 def _overfills(case: Case) -> bool:

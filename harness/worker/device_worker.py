@@ -211,6 +211,7 @@ class DeviceWorker(Worker):
             message = f"CUDA error: {evidence['broken_by']}"
             header["fault"] = {"kind": "exception", "message": message, "detail": ""}
         if "fault" in header:
+            header["fault"] = {**header["fault"], "exceeds_grid": evidence["exceeds_grid"]}
             return Message(header)
         if step == "construct":
             self._parameters = dict(zip(header["names"], header["places"], strict=True))
