@@ -29,9 +29,9 @@ from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
 from harness.preflight import prepare
 from harness.problems.grid import OWN, Case, Grid, own_and_smaller
-from harness.problems.problem import Problem, load
+from harness.problems.problem import MOST_NUMBERS, Problem, load
 from harness.problems.search import Search
-from harness.problems.values import elements_of, undefined_runs
+from harness.problems.values import elements_of, numbers_given, undefined_runs
 from harness.records.coverage import Branch, Coverage
 from harness.records.report import AMISS, BuildReport, CaseReport, Report, not_run
 from harness.searching import SearchRun
@@ -412,6 +412,8 @@ class _Evaluation:
         # The oracle runs on the trusted side. A GPU makes its large cases fast enough.
         device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
         problem = self._problem.at(case.constants)
+        if device.type == "cpu" and (why := _why_too_large(problem, case)):
+            return CaseOutcome(not_run(case, why), case)
         needed = lease.bytes_needed(elements_of(problem, case)) if case.label == "native" else 0
         why = ""
         # Other processes may use more memory than their share. The second attempt waits to be
@@ -481,6 +483,17 @@ class _Evaluation:
         self._builds[event.name] = BuildReport(
             event.name, entry.seconds, entry.reused, entry.notes["headers"]
         )
+
+
+def _why_too_large(problem: Problem, case: Case) -> str:
+    """Return why a case takes more memory than the trusted side may use, or "" if it does not."""
+    numbers = numbers_given(problem, case)
+    if numbers <= MOST_NUMBERS:
+        return ""
+    return (
+        f"not run: its weights and inputs are {numbers:,} numbers, and the harness's own "
+        f"computation is limited to {MOST_NUMBERS:,}"
+    )
 
 
 def _coverage(header: Mapping[str, Any]) -> Coverage | None:

@@ -20,7 +20,7 @@ from harness.problems.configuration import Configuration, ConstructorCall
 from harness.problems.construction import call_by_name, own_call
 from harness.problems.discovery import Submission, taken_by
 from harness.problems.families.family import Sizes
-from harness.problems.problem import Problem
+from harness.problems.problem import MOST_NUMBERS, Problem, count_weights
 from harness.problems.sizes import ProblemSizes
 from harness.system.device import Device
 
@@ -344,6 +344,9 @@ def _reduced_shapes(problem: Problem) -> tuple[tuple[int, ...], ...]:
     operators accept sizes that do not fit their weights.
     """
     whole = problem.input_shapes
+    if count_weights(problem.model, problem.arguments) > MOST_NUMBERS:
+        # The case will be left out, so the model is not made.
+        return whole
     batch = tuple((min(s[0], _REDUCED_BATCH), *s[1:]) if s else s for s in whole)
     last = tuple((*s[:2], *(min(n, _REDUCED_LENGTH) for n in s[2:])) for s in batch)
     every = tuple(tuple(min(n, _REDUCED_LENGTH) for n in s) for s in batch)

@@ -44,8 +44,9 @@ class Work:
     """The work of one call of forward.
 
     Attributes:
-        numbers: Number of elements that it makes, of products, and of elements in the model's
-            buffers.
+        numbers: Number of elements in its inputs, of elements that it makes, and of products; or
+            of elements in the model's parameters, if they are more. Elements in its buffers are
+            added.
         operations: Its operators, in their order.
     """
 
@@ -55,6 +56,10 @@ class Work:
 
 class TooManyError(RuntimeError):
     """A call runs more operators than the limit."""
+
+
+class TooLargeError(RuntimeError):
+    """A call makes more numbers than the limit."""
 
 
 def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Operation]:
@@ -67,8 +72,9 @@ def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Op
     Raises:
         Exception: An exception of the reference, such as one that needs values.
     """
-    _, operations = _recorded(problem, configuration, math.inf)
-    return operations
+    with torch.device("meta"):
+        model, arguments = on_meta(problem, configuration)
+        return _recorded(model, arguments, _Recorder())
 
 
 def operations_with(
@@ -79,56 +85,72 @@ def operations_with(
     Raises:
         Exception: An exception of the reference.
     """
-    model, recorder = problem.build(configuration.arguments), _Recorder(math.inf)
-    with torch.no_grad(), recorder:
-        model(*problem.forward_arguments(inputs))
-    return recorder.operations
+    model = problem.build(configuration.arguments)
+    return _recorded(model, problem.forward_arguments(inputs), _Recorder())
 
 
-def work_of(problem: Problem, configuration: Configuration, most: int) -> Work:
+def work_of(
+    problem: Problem, configuration: Configuration, most: int, most_numbers: float = math.inf
+) -> Work:
     """Return the work of one call of forward.
 
     Args:
         problem: The reference.
         configuration: As in `operations_of`.
         most: The largest allowed number of operators.
+        most_numbers: The largest allowed work; the call ends where it exceeds that.
 
     Raises:
         TooManyError: The call runs more operators.
+        TooLargeError: The work is larger.
         Exception: An exception of the reference.
     """
-    model, operations = _recorded(problem, configuration, most)
-    # Buffers count too: a causal mask may have the square of a size, although a call reads only a
-    # part.
-    kept = sum(buffer.numel() for buffer in model.buffers())
-    return Work(kept + sum(each.made + each.products for each in operations), operations)
+    inputs = sum(map(math.prod, configuration.input_shapes))
+    if inputs > most_numbers:
+        raise TooLargeError
+    with torch.device("meta"):
+        model, arguments = on_meta(problem, configuration)
+        # Buffers count too: a causal mask may have the square of a size, although a call reads only
+        # a part.
+        kept = sum(buffer.numel() for buffer in model.buffers())
+        # Most parameters are read, and so are among the factors of products. An unused one, or a
+        # table that is looked up, takes memory all the same.
+        parameters = sum(parameter.numel() for parameter in model.parameters())
+        if kept + parameters > most_numbers:
+            raise TooLargeError
+        recorder = _Recorder(most, most_numbers - kept - inputs)
+        operations = _recorded(model, arguments, recorder)
+    return Work(kept + max(inputs + recorder.work, parameters), operations)
 
 
-def is_stretched(operations: Sequence[Operation], own: Sequence[Operation]) -> bool:
+def is_stretched(operations: Sequence[Operation], own: Sequence[Operation], least: int = 2) -> bool:
     """Return whether torch broadcasts a size 1 over a size that it should equal.
 
-    The two are equal, and larger than 1, in the reference's own call. Such a call works by
-    accident, as torch broadcasts size 1 to any size. An example is a mask for one step and a
-    sequence of 31 steps.
+    The two are equal in the reference's own call. Such a call works by accident, as torch
+    broadcasts size 1 to any size. An example is a mask for one step and a sequence of 31 steps.
 
     Args:
         operations: The operators of a call with other sizes.
         own: The operators of the reference's own call. If the two calls combine elements by
             different operators, the result is False.
+        least: The smallest size in the reference's own call that counts.
     """
     joining, were_joining = ([x for x in each if x.met] for each in (operations, own))
     if [x.name for x in joining] != [x.name for x in were_joining]:
         return False
-    return any(map(_is_stretched, (x.met for x in joining), (x.met for x in were_joining)))
+    both = zip(joining, were_joining, strict=True)
+    return any(_is_stretched(each.met, was.met, least) for each, was in both)
 
 
-def _is_stretched(shapes: Sequence[Sequence[int]], own: Sequence[Sequence[int]]) -> bool:
+def _is_stretched(
+    shapes: Sequence[Sequence[int]], own: Sequence[Sequence[int]], least: int
+) -> bool:
     for sizes, were in zip(_dimensions(shapes), _dimensions(own), strict=False):
         if len(sizes) != len(were):
             continue
         for a, was_a in zip(sizes, were, strict=True):
             for b, was_b in zip(sizes, were, strict=True):
-                if a == 1 < b and was_a == was_b > 1:
+                if a == 1 < b and was_a == was_b >= least:
                     return True
     return False
 
@@ -143,14 +165,11 @@ def _dimensions(shapes: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
 
 
 def _recorded(
-    problem: Problem, configuration: Configuration, most: float
-) -> tuple[nn.Module, Sequence[Operation]]:
-    with torch.device("meta"), torch.no_grad():
-        model, arguments = on_meta(problem, configuration)
-        recorder = _Recorder(most)
-        with recorder:
-            model(*arguments)
-    return model, recorder.operations
+    model: nn.Module, arguments: Sequence[Any], recorder: _Recorder
+) -> Sequence[Operation]:
+    with torch.no_grad(), recorder:
+        model(*arguments)
+    return recorder.operations
 
 
 def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, list[Any]]:
@@ -165,22 +184,41 @@ def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, 
     return problem.build(configuration.arguments), problem.forward_arguments(inputs)
 
 
+# Calls with other sizes repeat most of the shapes of earlier calls, so they share what is known of
+# these: the shapes of results, and the operations.
+_SHAPES: dict[Hashable, Any] = {}
+_OPERATIONS: dict[Hashable, Operation] = {}
+_MOST_KNOWN = 1 << 15
+
+
+def _shapes() -> dict[Hashable, Any]:
+    """Return the shared shapes; both caches are emptied if they have become large."""
+    for cache in (_SHAPES, _OPERATIONS):
+        if len(cache) > _MOST_KNOWN:
+            cache.clear()
+    return _SHAPES
+
+
 class _Recorder(WatchingShapes):
-    def __init__(self, most: float) -> None:
-        super().__init__()
+    def __init__(self, most: float = math.inf, most_work: float = math.inf) -> None:
+        super().__init__(_shapes())
         self.operations: list[Operation] = []
+        self.work = 0
         self._most = most
-        self._alike: dict[Hashable, Operation] = {}
+        self._most_work = most_work
 
     def called(self, call: Call) -> None:
-        operation = self._alike.get(call.key) if call.key else None
+        operation = _OPERATIONS.get(call.key) if call.key else None
         if operation is None:
             operation = _operation(call)
             if call.key:
-                self._alike[call.key] = operation
+                _OPERATIONS[call.key] = operation
         self.operations.append(operation)
+        self.work += operation.made + operation.products
         if len(self.operations) > self._most:
             raise TooManyError
+        if self.work > self._most_work:
+            raise TooLargeError
 
 
 def _operation(call: Call) -> Operation:

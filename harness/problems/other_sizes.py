@@ -30,7 +30,7 @@ _SETTINGS = (1, 2, 3)
 # tile of a warp and a tile of a block.
 _BEYOND_TILES = (33, 129)
 _MOST_WORK = 1 << 18
-"""Limit of the work of a case (`Sizes.work`).
+"""Limit of the work of a case (`Sizes.is_within`).
 
 A case of a wide size may take more, since no smaller case has that size.
 """
@@ -84,7 +84,7 @@ def _largest_own_sizes(sizes: Sizes) -> Configuration | None:
 
 def _own_sizes_within(sizes: Sizes, most_work: int) -> Configuration | None:
     for constants in _cut(sizes.constants, _CUTS):
-        if sizes.work(constants) <= most_work:
+        if sizes.is_within(constants, most_work):
             configuration = sizes.configuration(constants)
             if configuration is not None:
                 return configuration
@@ -187,7 +187,7 @@ def random_sizes(sizes: Sizes, chance: random.Random) -> Configuration | None:
             lead: multiple * _any_size(chance, max(_SIZES) // multiple),
         }
         for each in (constants, constants | _alike(own, lead, constants[lead])):
-            if sizes.work(each) <= _MOST_WORK and (found := sizes.configuration(each)):
+            if sizes.is_within(each, _MOST_WORK) and (found := sizes.configuration(each)):
                 return found
     return None
 
@@ -210,11 +210,11 @@ def _all_small(sizes: Sizes) -> Iterator[Configuration]:
     # Each turn gives different small sizes to sizes that differ in the file.
     for turn in range(len(_UNLIKE)):
         small = {size: _UNLIKE[(turn + i) % len(_UNLIKE)] for i, size in enumerate(unlike)}
-        configuration = sizes.configuration(
-            {n: small[v] if _is_size(n, v) else v for n, v in own.items()}
-        )
-        if configuration is not None:
-            yield configuration
+        constants = {n: small[v] if _is_size(n, v) else v for n, v in own.items()}
+        if sizes.is_within(constants, _MOST_WORK_OF_LARGE):
+            configuration = sizes.configuration(constants)
+            if configuration is not None:
+                yield configuration
 
 
 def _is_size(name: str, own: int) -> bool:
@@ -250,7 +250,7 @@ def _least(sizes: Sizes) -> Constants | None:
     window of 11 does not fit into 5 rows.
     """
     for least in _cut(sizes.constants, _CUTS[::-1]):
-        if sizes.work(least) <= _MOST_WORK_OF_WIDE and sizes.configuration(least):
+        if sizes.is_within(least, _MOST_WORK_OF_WIDE) and sizes.configuration(least):
             break
     else:
         return None
@@ -303,7 +303,7 @@ def _around(
         *({**each, name: -(-value // each[name]) * each[name]} for each in least if each[name]),
     ):
         constants = {**own, **start}
-        if sizes.work(constants) > _MOST_WORK_OF_WIDE:
+        if not sizes.is_within(constants, _MOST_WORK_OF_WIDE):
             continue
         fuller = _filled(sizes, constants, name, missing, chance)
         for each in (fuller, constants):
@@ -332,7 +332,7 @@ def _filled(
     for name in chance.sample(list(constants), len(constants)):
         values = [value for each, value in missing if each == name != lead]
         for value in chance.sample(values, min(_TRIES, len(values))):
-            if sizes.work(constants | {name: value}) <= _MOST_WORK:
+            if sizes.is_within(constants | {name: value}, _MOST_WORK):
                 constants = constants | {name: value}
                 break
     return constants

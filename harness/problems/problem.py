@@ -31,7 +31,7 @@ from harness.problems.configuration import (
 )
 from harness.problems.constants import constants_of, with_constants
 from harness.problems.default_device import on_default_device
-from harness.problems.families import FamilyError, family_of
+from harness.problems.families import FamilyError, family_of, named
 from harness.problems.families.family import Family
 from harness.problems.watching import Call, WatchingShapes
 from harness.system.errors import HarnessError
@@ -44,6 +44,12 @@ class ProblemError(HarnessError, ValueError):
 # torch has one default generator for the process. Without the lock, two threads that construct
 # models would both draw from it.
 _TORCH_GENERATOR = threading.Lock()
+
+MOST_NUMBERS = 1 << 26
+"""Limit of the numbers in weights and inputs that the trusted side makes without a GPU.
+
+The oracle keeps some ten copies of them, most in float64: 4 GB at this limit.
+"""
 
 
 @dataclass(frozen=True)
@@ -165,6 +171,19 @@ def _seeded(seed: int | None) -> Iterator[None]:
             # torch.manual_seed would also queue a call, with its traceback, for each GPU.
             torch.default_generator.manual_seed(seed)
         yield
+
+
+def count_weights(model: type[nn.Module], arguments: Mapping[str, object]) -> int:
+    """Return the number of elements in a model's weights, which are not made.
+
+    It is 0 if the model cannot be built on the meta device.
+    """
+    try:
+        with torch.device("meta"), _seeded(None):
+            weights = model(**arguments).state_dict().values()
+    except Exception:  # a reference may fail on the meta device and work elsewhere
+        return 0
+    return sum(weight.numel() for weight in weights)
 
 
 def load(path: Path | str) -> Problem:
@@ -495,6 +514,9 @@ def _family(
     inputs: Sequence[InputSpec],
     path: Path,
 ) -> Family:
+    if count_weights(model, arguments) > MOST_NUMBERS:
+        # The model is not made. No reference of a more special family is that large.
+        return named("any_reference")
     rng = torch.random.get_rng_state()
     try:
         instance = model(**arguments)

@@ -12,11 +12,16 @@ import torch
 from harness.problems.configuration import Configuration
 from harness.problems.constants import names_of_inputs
 from harness.problems.instance import ModelInstance
-from harness.problems.operations import Operation, TooManyError, is_stretched, work_of
+from harness.problems.operations import (
+    Operation,
+    TooLargeError,
+    TooManyError,
+    is_stretched,
+    work_of,
+)
 from harness.problems.problem import Problem
 
-# Limit of work for a trial call on the CPU. Above it, only the shapes are checked, on the meta
-# device.
+# Limit of work for a trial call on the CPU. Above it, no sizes are accepted.
 _MOST_TRIED = 1 << 26
 
 # Limit of operators in one call, such as of a recurrent model. Each operator takes time, however
@@ -71,10 +76,10 @@ class ProblemSizes:
         problem = self._problem.at(constants)
         return _configuration(self._problem, problem, self._taken)
 
-    def work(self, constants: Mapping[str, int]) -> float:
-        """Return the number of elements that a call reads, makes, multiplies or keeps.
+    def is_within(self, constants: Mapping[str, int], most: int) -> bool:
+        """Return whether a call reads, makes, multiplies or keeps at most so many elements.
 
-        It is infinite in three cases:
+        The result is False in three more cases:
 
         - The reference does not accept the constants.
         - torch broadcasts a size 1, such as that of a mask of one row and column, over a size that
@@ -83,12 +88,12 @@ class ProblemSizes:
           loop shorter.
         """
         if any(_is_no_less(constants, each) for each in self._endless):
-            return math.inf
-        try:
-            return _work(self._problem, _plain(constants))
-        except TooManyError:
+            return False
+        work = _work(self._problem, _plain(constants))
+        is_within = work.is_within(most)
+        if work.is_endless:
             self._endless.append(constants)
-            return math.inf
+        return is_within
 
 
 def _is_no_less(constants: Mapping[str, int], than: Mapping[str, int]) -> bool:
@@ -126,20 +131,54 @@ def _configuration(own: Problem, problem: Problem, taken: Collection[str]) -> Co
     )
 
 
+class _Work:
+    """The work of a call with other constants, measured only as far as it has to be known.
+
+    Attributes:
+        is_endless: True if the call turned out to run too many operators.
+    """
+
+    def __init__(self, own: Problem, constants: _Constants) -> None:
+        self.is_endless = False
+        self._own = own
+        self._constants = dict(constants)
+        self._numbers: float | None = None
+        self._more_than = -1
+
+    def is_within(self, most: int) -> bool:
+        """Return whether the work is at most so many numbers."""
+        if self._numbers is None and most > self._more_than:
+            try:
+                self._numbers = self._measured(most)
+            except TooLargeError:
+                self._more_than = most
+        return self._numbers is not None and self._numbers <= most
+
+    def _measured(self, most: int) -> float:
+        """Return the work; infinite for sizes that are no case.
+
+        Raises:
+            TooLargeError: It is more than `most`.
+        """
+        try:
+            problem = self._own.at(self._constants)
+            configuration = _configuration(self._own, problem, problem.arguments)
+            work = work_of(problem, configuration, _MOST_OPERATORS, most)
+        except TooLargeError:
+            raise
+        except TooManyError:
+            self.is_endless = True
+            return math.inf
+        except Exception:  # a reference may raise anything for sizes that it does not support
+            return math.inf
+        is_one = is_stretched(work.operations, _own_operations(self._own))
+        return math.inf if is_one else work.numbers
+
+
 # Cached, because every submission for a reference needs the same values.
 @lru_cache(maxsize=1 << 12)
-def _work(own: Problem, constants: _Constants) -> float:
-    try:
-        problem = own.at(dict(constants))
-        configuration = _configuration(own, problem, problem.arguments)
-        work = work_of(problem, configuration, _MOST_OPERATORS)
-    except TooManyError:
-        raise
-    except Exception:  # a reference may raise anything for sizes that it does not support
-        return math.inf
-    if is_stretched(work.operations, _own_operations(own)):
-        return math.inf
-    return work.numbers + sum(math.prod(shape) for shape in problem.input_shapes)
+def _work(own: Problem, constants: _Constants) -> _Work:
+    return _Work(own, constants)
 
 
 @lru_cache(maxsize=1 << 4)
@@ -161,12 +200,8 @@ def _works(own: Problem, constants: _Constants) -> bool:
     On the meta device, or in float32, torch accepts more than in float64 on the CPU. A call with an
     empty output does not count, as it checks nothing.
     """
-    try:
-        work = _work(own, constants)
-    except TooManyError:
+    if not _work(own, constants).is_within(_MOST_TRIED):
         return False
-    if work > _MOST_TRIED:
-        return math.isfinite(work)
     problem = own.at(dict(constants))
     configuration = _configuration(own, problem, problem.arguments)
     try:

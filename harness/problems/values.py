@@ -21,7 +21,7 @@ from harness.problems.draws import drawn_alike, is_matrix, touch
 from harness.problems.grid import OWN, Case
 from harness.problems.instance import ModelInstance
 from harness.problems.operations import on_meta
-from harness.problems.problem import Problem
+from harness.problems.problem import Problem, count_weights
 from harness.problems.rounding.propagate import is_used
 from harness.problems.runs import Arrangement, Run, Weights
 from harness.problems.sizes import ProblemSizes
@@ -237,6 +237,12 @@ def output_shapes(problem: Problem, case: Case) -> tuple[tuple[int, ...], ...]:
         model, arguments = on_meta(problem, case)
         output = model(*arguments)
     return tuple(tuple(each.shape) for each in (output if problem.outputs else [output]))
+
+
+def numbers_given(problem: Problem, case: Case) -> int:
+    """Return the number of elements of all weights and inputs together, which are not made."""
+    inputs = sum(map(math.prod, case.input_shapes))
+    return inputs + count_weights(problem.model, case.arguments)
 
 
 def elements_of(problem: Problem, case: Case) -> int:

@@ -55,11 +55,14 @@ class WatchingShapes(Watching):
     cache is keyed by the operator, the shapes, strides and dtypes of its tensors, and its other
     arguments. Results that are views are not cached, because they have to share storage with an
     argument.
+
+    Args:
+        known: A cache that several modes share; None for one of its own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: dict[Hashable, Any] | None = None) -> None:
         super().__init__()
-        self._known: dict[Hashable, Any] = {}
+        self._known = {} if known is None else known
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -12,6 +12,7 @@ from harness.problems.constants import constants_of, with_constants
 from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem, ProblemError, load
+from harness.problems.values import numbers_given
 
 REFERENCE = """
 import torch
@@ -494,3 +495,50 @@ def test_own_configuration_alone(problem: Problem) -> None:
     """The grid `own` has only the problem's own configuration."""
     assert [case.id for case in cases_for(problem, ANY, "own")] == ["reduced"]
     assert [case.id for case in cases_for(problem, ANY, "own", "cuda")] == ["native"]
+
+
+SQUARE = """
+import torch
+from torch import nn
+
+batch_size = 16
+dim = 96
+
+
+class Model(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(dim))
+        self.unused = nn.Linear(dim, MORE)
+
+    def forward(self, x):
+        return torch.relu(x * self.scale)
+
+
+def get_inputs():
+    return [torch.rand(batch_size, dim)]
+
+
+def get_init_inputs():
+    return [dim]
+"""
+
+
+def test_unused_weights_count_too(tmp_path: Path) -> None:
+    """The sizes of a case are limited by its weights, though a call may not read them."""
+    path = tmp_path / "square.py"
+    path.write_text(SQUARE.replace("MORE", "dim"))
+    cases = cases_for(load(path), ANY)
+    sizes = {case.constants.get("dim", 96) for case in cases if case.label == "grid"}
+    assert {1, 33, 1025} <= sizes
+    assert max(sizes) ** 2 <= 1 << 22
+    assert 65537 in {case.constants.get("batch_size") for case in cases}
+
+
+def test_weights_beyond_the_memory_are_not_made(tmp_path: Path) -> None:
+    """A reference whose weights would take gigabytes is loaded, but none of its models is made."""
+    path = tmp_path / "square.py"
+    path.write_text(SQUARE.replace("MORE", "1 << 40"))
+    problem = load(path)
+    (case,) = cases_for(problem, ANY)
+    assert numbers_given(problem, case) > 1 << 46

@@ -80,10 +80,10 @@ class Sizes(Protocol):
         It is None if the reference does not work with them.
         """
 
-    def work(self, constants: Mapping[str, int]) -> float:
-        """Return how many numbers a call reads, makes and multiplies.
+    def is_within(self, constants: Mapping[str, int], most: int) -> bool:
+        """Return whether a call reads, makes, multiplies or keeps at most so many numbers.
 
-        It is infinite if the reference does not work with these values.
+        It is False if the reference does not work with these values.
         """
 
 
