@@ -1263,3 +1263,71 @@ def test_parameter_that_the_output_does_not_depend_on_may_be_missing(tmp_path: P
     report = check_on(PARTLY_USED, without, tmp_path, "--grid", "own")
     assert report.verdict == "failed"
     assert "no parameter for the reference's shift [" in report.message
+
+
+DIVERGENCE = """
+import torch
+from torch import nn
+
+rows = 128
+columns = 512
+
+
+class Model(nn.Module):
+    def forward(self, predictions, targets):
+        return nn.functional.kl_div(torch.log(predictions), targets, reduction="batchmean")
+
+
+def get_inputs():
+    return [torch.rand(rows, columns).softmax(-1), torch.rand(rows, columns).softmax(-1)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+DIVERGES = """
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+__global__ void divergence(float *out, const float *p, const float *t, int n, int rows) {
+  __shared__ float sums[256];
+  float sum = 0.0f;
+  for (int i = threadIdx.x; i < n; i += 256)
+    sum += t[i] > 0.0f ? t[i] * (logf(t[i]) - logf(p[i])) : 0.0f;
+  sums[threadIdx.x] = sum;
+  for (int half = 128; half; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+  }
+  if (!threadIdx.x) *out = sums[0] / rows;
+}
+torch::Tensor run(torch::Tensor p, torch::Tensor t) {
+  auto out = torch::empty({}, p.options());
+  divergence<<<1, 256>>>(out.data_ptr<float>(), p.data_ptr<float>(), t.data_ptr<float>(),
+                         p.numel(), p.size(0));
+  return out;
+}
+'''
+extension = load_inline(
+    "divergence", "torch::Tensor run(torch::Tensor p, torch::Tensor t);", SOURCE, functions=["run"]
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, predictions, targets):
+        return extension.run(predictions, targets)
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("guard", "verdict"), [("t[i] > 0.0f", "passed"), ("true", "failed")])
+def test_target_of_0_is_drawn(tmp_path: Path, guard: str, verdict: str) -> None:
+    """A divergence has targets of 0 in one run, where a kernel without a guard gives NaN."""
+    text = DIVERGES.replace("t[i] > 0.0f", guard)
+    report = check_on(DIVERGENCE, text, tmp_path, "--grid", "own")
+    assert report.verdict == verdict, report.message
+    assert report.cases[0].wrong_runs == (() if verdict == "passed" else ("spike",))

@@ -11,12 +11,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import takewhile
 from typing import Any
 
 _INPUTS = "get_inputs"
 _READERS = (_INPUTS, "get_init_inputs")
 # A smaller number in a function may be the index of a dimension, or a parameter of a distribution.
 _LEAST_SIZE = 8
+_ONE = "n1["
+# Functions of torch whose arguments are sizes, one by one or as the first argument.
+_OF_SIZES = frozenset({"rand", "randn", "zeros", "ones", "empty", "full"})
 
 
 def constants_of(tree: ast.Module) -> dict[str, int]:
@@ -28,7 +32,8 @@ def constants_of(tree: ast.Module) -> dict[str, int]:
     Returns:
         Their values by name, in the file's order. The elements of a tuple or list are called
         `shape[0]`, `shape[1]`. A literal from 8 on inside one of the two functions is called
-        `n128`; all its occurrences are one constant.
+        `n128`; all its occurrences are one constant. A literal 1 that is a size in `get_inputs`
+        is called by its dimension, `n1[0]`, except in the last one; all inputs share it.
 
     >>> constants_of(ast.parse("n = 2 * 8; other = 3\ndef get_inputs(): return [zeros(n)]"))
     {'n': 16}
@@ -45,6 +50,11 @@ def names_of_inputs(tree: ast.Module) -> frozenset[str]:
     frozenset({'n'})
     """
     return frozenset(name for name, _ in _places(tree, (_INPUTS,)))
+
+
+def is_literal_one(name: str) -> bool:
+    """Return whether a constant is a literal 1 that is a size in `get_inputs`."""
+    return name.startswith(_ONE)
 
 
 def with_constants(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
@@ -101,6 +111,32 @@ def _places(
                 and node.value >= _LEAST_SIZE
             ):
                 yield f"n{node.value}", node
+        if reader.name == _INPUTS:
+            yield from _ones(reader)
+
+
+def _ones(reader: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    """Yield each literal 1 that is a size of a tensor, such as a batch of 1.
+
+    A 1 in the last dimension is left out: it makes a column of numbers, as a product of a matrix
+    and a vector needs.
+    """
+    for node in ast.walk(reader):
+        if isinstance(node, ast.Call):
+            known = takewhile(lambda size: not isinstance(size, ast.Starred), _sizes_in(node)[:-1])
+            for dimension, size in enumerate(known):
+                if isinstance(size, ast.Constant) and type(size.value) is int and size.value == 1:
+                    yield f"{_ONE}{dimension}]", size
+
+
+def _sizes_in(call: ast.Call) -> Sequence[ast.expr]:
+    """Return the sizes in a call that makes a tensor; nothing for any other call."""
+    named = [each.value for each in call.keywords if each.arg == "size"]
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    sequences = [each for each in (*named, *call.args) if isinstance(each, ast.Tuple | ast.List)]
+    if sequences and (named or function in _OF_SIZES or function == "randint"):
+        return sequences[0].elts
+    return call.args if function in _OF_SIZES else ()
 
 
 def _readers(tree: ast.Module, functions: Collection[str]) -> Iterator[ast.FunctionDef]:

@@ -70,6 +70,24 @@ def drawn(distribution: Distribution, shape: tuple[int, ...], generator: Generat
     return _DISTRIBUTIONS[distribution](shape, generator)
 
 
+def with_zeros(values: Tensor, generator: Generator) -> Tensor:
+    """Return a tensor with a quarter of its pairs of neighbours in the last dimension joined.
+
+    The second number of such a pair is 0, and the first is their sum. So the rows of a distribution
+    remain distributions.
+    """
+    if not values.dim() or values.shape[-1] < 2:
+        return values
+    joined = values.clone()
+    firsts, seconds = joined[..., 0:-1:2], joined[..., 1::2]
+    is_one = _counted(4, tuple(seconds.shape), generator) == 0
+    # At least one pair is joined.
+    is_one.view(-1)[:1] = True
+    firsts += torch.where(is_one, seconds, 0.0)
+    seconds.masked_fill_(is_one, 0.0)
+    return joined
+
+
 def touch(values: Tensor, generator: Generator) -> None:
     """Replace one random element of a tensor, unless the tensor is empty."""
     if values.numel():
@@ -326,5 +344,8 @@ _DISTRIBUTIONS: Mapping[Distribution, Callable[[tuple[int, ...], Generator], Ten
     "integers": _integers,
     "spike": _spike,
     "bump": _bump,
+    "zeros": _bump,
+    "first zeros": _bump,
+    "later zeros": _bump,
     "exact": exact,
 }

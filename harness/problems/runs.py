@@ -17,9 +17,16 @@ Distribution = Literal[
     "integers",
     "spike",
     "bump",
+    "zeros",
+    "first zeros",
+    "later zeros",
     "exact",
 ]
-"""Names of input distributions; `own` is that of the reference's `get_inputs`."""
+"""Names of input distributions; `own` is that of the reference's `get_inputs`.
+
+With `zeros`, all inputs have zeros; with `first zeros` and `later zeros`, the first has, or all the
+others.
+"""
 Weights = Literal["A", "B", "C", "D"]
 """Names of sets of weights, which a family draws; most weights of set D are 0."""
 Arrangement = Literal[
@@ -44,13 +51,14 @@ class Run:
         name: Unique among a case's runs.
         distribution: Distribution of the inputs.
         weights: Name of the set of weights. A change of set gives new weights to the same instance.
-        otherwise: Distribution to use if the reference is not defined for the first one.
+        otherwise: Distributions to use, in this order, if the reference is not defined for the
+            first one.
     """
 
     name: str
     distribution: Distribution
     weights: Weights
-    otherwise: Distribution | None = None
+    otherwise: tuple[Distribution, ...] = ()
 
     @property
     def is_exact(self) -> bool:

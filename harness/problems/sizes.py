@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 import torch
 
 from harness.problems.configuration import Configuration
-from harness.problems.constants import names_of_inputs
+from harness.problems.constants import is_literal_one, names_of_inputs
 from harness.problems.instance import ModelInstance
 from harness.problems.operations import (
     Operation,
@@ -42,10 +42,18 @@ class ProblemSizes:
         self._taken = taken
         self._endless: list[Mapping[str, int]] = []
 
-    @property
+    @cached_property
     def constants(self) -> Mapping[str, int]:
-        """The reference's own constants, by name."""
-        return self._problem.constants
+        """The reference's own constants, by name.
+
+        A literal 1 is one of them if it may be another size.
+        """
+        own = self._problem
+        return {
+            name: value
+            for name, value in own.constants.items()
+            if not is_literal_one(name) or _may_be_2(own, name)
+        }
 
     @cached_property
     def of_inputs(self) -> frozenset[str]:
@@ -60,7 +68,7 @@ class ProblemSizes:
         are found by trial: set to 2, the constant changes a weight's shape, whose rank stays.
         """
         own = self._problem
-        ones = [name for name, value in own.constants.items() if value == 1 and "[" in name]
+        ones = [name for name, value in self.constants.items() if value == 1 and "[" in name]
         shapes = _passed_shapes(own, {}) if ones else set()
         return frozenset(
             name
@@ -191,6 +199,21 @@ def _own_operations(own: Problem) -> Sequence[Operation]:
         return work_of(own, _configuration(own, own, own.arguments), _MOST_OPERATORS).operations
     except Exception:  # as above
         return ()
+
+
+@lru_cache(maxsize=1 << 8)
+def _may_be_2(own: Problem, name: str) -> bool:
+    """Return whether the reference accepts a 2 in place of a size of 1, and nothing else changed.
+
+    If torch then broadcasts another size of 1 over the 2, the 1 states a broadcast.
+    """
+    operations = _own_operations(own)
+    try:
+        at = own.at({name: 2})
+        others = work_of(at, _configuration(own, at, at.arguments), _MOST_OPERATORS).operations
+    except Exception:  # as above
+        return False
+    return bool(operations) and not is_stretched(others, operations, least=1)
 
 
 @lru_cache(maxsize=1 << 12)

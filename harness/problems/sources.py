@@ -7,13 +7,13 @@ from, not the inputs themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from torch import Generator, Tensor
 
-from harness.problems.draws import drawn, touch
+from harness.problems.draws import drawn, touch, with_zeros
 from harness.problems.runs import Distribution
 from harness.problems.watching import Watching
 
@@ -22,6 +22,13 @@ _DRAWING = frozenset({"rand", "randn", "rand_like", "randn_like", "uniform_", "n
 # Distributions for the first input only: an impulse is informative only if the other inputs keep
 # their values.
 _OF_FIRST: frozenset[Distribution] = frozenset({"impulse"})
+# Distributions with zeros in some of the inputs. A divergence, for example, takes them in one of
+# its two operands alone.
+_WITH_ZEROS: Mapping[Distribution, slice] = {
+    "zeros": slice(None),
+    "first zeros": slice(1),
+    "later zeros": slice(1, None),
+}
 
 
 def inputs_from(
@@ -43,7 +50,10 @@ def inputs_from(
             values.copy_(drawn(distribution, tuple(values.shape), generator))
 
     with _Drawing(draw_again) if distribution != "own" else nullcontext():
-        return _contiguous(make_inputs())
+        made = _contiguous(make_inputs())
+    zeros = _WITH_ZEROS.get(distribution, slice(0))
+    chosen = {id(each) for each in made[zeros] if each.is_floating_point()}
+    return tuple(with_zeros(each, generator) if id(each) in chosen else each for each in made)
 
 
 def touched_from(

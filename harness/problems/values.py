@@ -114,11 +114,9 @@ def _cut_down(problem: Problem) -> Configuration | None:
 
 
 def _where_defined(problem: Problem, configuration: Configuration, run: Run) -> Run | None:
-    """Return a run, or the run with its alternative distribution; None if neither is defined."""
-    if _is_defined(problem, configuration, run):
-        return run
-    other = run.otherwise and replace(run, distribution=run.otherwise)
-    return other if other and _is_defined(problem, configuration, other) else None
+    """Return a run with the first of its distributions that is defined; None if none is."""
+    ways = (replace(run, distribution=each) for each in (run.distribution, *run.otherwise))
+    return next((each for each in ways if _is_defined(problem, configuration, each)), None)
 
 
 def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> bool:

@@ -98,7 +98,7 @@ _DRAW: Mapping[Distribution, Callable[[Tensor, torch.Generator], object]] = {
     "ties": lambda tensor, generator: tensor.random_(-2, 3, generator=generator).div_(2),
     "integers": lambda tensor, generator: tensor.random_(-7, 8, generator=generator),
     "spike": _spike,
-    "bump": _bump,
+    **dict.fromkeys(("bump", "zeros", "first zeros", "later zeros"), _bump),
     # Odd integers up to 12 bits and a sign.
     "exact": lambda tensor, generator: (
         tensor.random_(-2048, 2048, generator=generator).mul_(2).add_(1)

@@ -497,6 +497,66 @@ def test_own_configuration_alone(problem: Problem) -> None:
     assert [case.id for case in cases_for(problem, ANY, "own", "cuda")] == ["native"]
 
 
+BATCH_OF_1 = """
+import torch
+from torch import nn
+
+channels = 24
+
+
+class Model(nn.Module):
+    def forward(self, x, y):
+        return RESULT
+
+
+def get_inputs():
+    return [torch.rand(1, channels, 1, 40), torch.rand((1, channels, 40, 1))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "batches", "heights"),
+    [
+        ("torch.relu(x).sum() + y.sum()", {1, 2, 3, 33, 129}, {1, 2, 3, 33, 129}),
+        # Other sizes do not fit the second input, or would be broadcast.
+        ("x @ y", {1, 2, 3, 33, 129}, {1, 2, 3, 33, 129}),
+        ("x + y", {1, 2, 3, 33, 129}, {1}),
+        ("torch.mm(x.squeeze(), y.squeeze().t())", {1}, {1}),
+    ],
+)
+def test_literal_1_is_a_size_too(
+    result: str, batches: set[int], heights: set[int], tmp_path: Path
+) -> None:
+    """A literal 1 in `get_inputs` is varied if the reference accepts another size there."""
+    path = tmp_path / "batch.py"
+    path.write_text(BATCH_OF_1.replace("RESULT", result))
+    cases = cases_for(load(path), ANY)
+    assert {case.input_shapes[0][0] for case in cases} == batches
+    assert {case.input_shapes[0][2] for case in cases} == heights
+
+
+@pytest.mark.parametrize(
+    ("inputs", "names"),
+    [
+        ("torch.rand(1, 7)", {"n1[0]"}),
+        ("torch.rand(7, 1)", set()),
+        ("torch.randn(size=(1, 1, 7))", {"n1[0]", "n1[1]"}),
+        ("torch.randint(0, 1, (1, 7))", {"n1[0]"}),
+        ("torch.full([1, 7], 1)", {"n1[0]"}),
+        ("torch.zeros(1, *shape)", {"n1[0]"}),
+        ("torch.zeros(*shape, 1, 7)", set()),
+        ("x.sum(1), x.transpose(1, 2)", set()),
+    ],
+)
+def test_literal_1_has_its_dimension_as_a_name(inputs: str, names: set[str]) -> None:
+    """A literal 1 is a constant if it is a size, and not in the last dimension."""
+    assert constants_of(ast.parse(f"def get_inputs(): return [{inputs}]")).keys() == names
+
+
 SQUARE = """
 import torch
 from torch import nn

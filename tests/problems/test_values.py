@@ -297,9 +297,10 @@ def test_numbers_beyond_the_domain_are_left_out(tmp_path: Path) -> None:
     (case,) = cases_for(problem, ANY, "own")
     assert "normal" in undefined_runs(problem)
     runs = {run.name: run for run in runs_for(problem)}
-    assert (runs["large"].distribution, runs["spike"].distribution) == ("positive", "bump")
+    assert (runs["large"].distribution, runs["spike"].distribution) == ("positive", "zeros")
     assert {run.name for run in runs_for(problem)}.isdisjoint(undefined_runs(problem))
     assert values_for(problem, case, runs["large"]).inputs[0].max() > 1000.0
+    assert bool((values_for(problem, case, runs["spike"]).inputs[0] == 0).any())
     for run in runs_for(problem):
         x = values_for(problem, case, run).inputs[0]
         assert bool(torch.log(x + 0.1).isfinite().all()), run.name
@@ -528,3 +529,31 @@ def test_unused_weights_are_those_that_no_output_depends_on(
     names = {"unread.weight", "unread.bias", "dropped.weight", "scale", "shift", "limit"}
     unused = {name for name in names if name.partition(".")[0] not in used}
     assert unused_weights(load(path)) == unused
+
+
+@pytest.mark.parametrize(
+    ("divergence", "distribution"),
+    [
+        ("kl_div(torch.log(x), y, reduction='batchmean')", "later zeros"),
+        ("kl_div(torch.log(y), x, reduction='sum')", "first zeros"),
+        ("kl_div(torch.log(x), torch.log(y), reduction='sum', log_target=True)", "bump"),
+    ],
+)
+def test_target_of_a_divergence_is_0_somewhere(
+    divergence: str, distribution: Distribution, tmp_path: Path
+) -> None:
+    """An operand that may be 0, such as the target of a divergence, has zeros in one run.
+
+    Its rows remain distributions.
+    """
+    path = tmp_path / "divergence.py"
+    text = PLAIN.replace("x * y", f"nn.functional.{divergence}").replace("128, 4099", "32, 60")
+    path.write_text(text.replace("columns)", "columns).softmax(-1)"))
+    problem = load(path)
+    (case,) = cases_for(problem, ANY, "own")
+    (run,) = [run for run in runs_for(problem) if run.name == "spike"]
+    assert run.distribution == distribution
+    for place, x in enumerate(values_for(problem, case, run).inputs):
+        has_zeros = distribution == ("first zeros", "later zeros")[place]
+        assert bool((x == 0).any()) == has_zeros
+        torch.testing.assert_close(x.sum(-1), torch.ones(x.shape[0]))

@@ -60,10 +60,10 @@ class AnyReference:
         Run("normal", "normal", "C"),
         Run("impulse", "impulse", "A"),
         Run("small", "small", "C"),
-        Run("large", "large", "A", otherwise="positive"),
+        Run("large", "large", "A", otherwise=("positive",)),
         Run("ties", "ties", "A"),
         Run("integers", "integers", "B"),
-        Run("spike", "spike", "C", otherwise="bump"),
+        Run("spike", "spike", "C", otherwise=("zeros", "first zeros", "later zeros", "bump")),
         Run("sparse", "normal", "D"),
     )
     weights: Mapping[Weights, DrawWeights] = MappingProxyType(
