@@ -33,6 +33,7 @@ from harness.problems.constants import constants_of, with_constants
 from harness.problems.default_device import on_default_device
 from harness.problems.families import FamilyError, family_of, named
 from harness.problems.families.family import Family
+from harness.problems.missing_packages import why_missing
 from harness.problems.watching import Call, WatchingShapes
 from harness.system.errors import HarnessError
 
@@ -225,9 +226,8 @@ def _at(problem: Problem, changed: tuple[tuple[str, int], ...]) -> Problem:
     try:
         exec(compile(tree, problem.path, "exec"), vars(module))  # noqa: S102 - as an import does
     except Exception as error:
-        raise ProblemError(
-            f"{problem.path}: fails with other sizes ({_first_line(error)})"
-        ) from error
+        why = f"fails with other sizes ({_first_line(error)})"
+        raise _problem_error(error, problem.path, why) from error
     constants = {**problem.constants, **values}
     at = _of_module(module, problem.path, problem.content_hash, tree, constants, problem.family)
     if problem.outputs is None:
@@ -299,6 +299,11 @@ def _of_module(
     )
 
 
+def _problem_error(error: Exception, path: Path, why: str) -> ProblemError:
+    """Return the error for an exception of a reference: a missing package explains any."""
+    return ProblemError(f"{path}: {why_missing(error, path.parent) or why}")
+
+
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
@@ -332,8 +337,10 @@ def _import(path: Path, content_hash: str) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise ProblemError(
-            f"{path}: fails when imported ({_first_line(error)}); run it with python to see where"
+        raise _problem_error(
+            error,
+            path,
+            f"fails when imported ({_first_line(error)}); run it with python to see where",
         ) from error
     return module
 
@@ -355,9 +362,8 @@ def _init_inputs(module: ModuleType, path: Path) -> ConstructorCall:
     try:
         given = module.get_init_inputs()
     except Exception as error:
-        raise ProblemError(
-            f"{path}: get_init_inputs() fails ({_first_line(error)}); correct the reference"
-        ) from error
+        why = f"get_init_inputs() fails ({_first_line(error)}); correct the reference"
+        raise _problem_error(error, path, why) from error
     if isinstance(given, Mapping):
         return ConstructorCall((), given)
     if not isinstance(given, list | tuple):
@@ -422,9 +428,11 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...],
         with torch.device("meta"):
             given = on_default_device(module.get_inputs)
     except Exception as error:
-        raise ProblemError(
-            f"{path}: get_inputs() fails on torch's meta device ({_first_line(error)}); "
-            "create tensors with torch's factory functions, and do not read their values"
+        raise _problem_error(
+            error,
+            path,
+            f"get_inputs() fails on torch's meta device ({_first_line(error)}); "
+            "create tensors with torch's factory functions, and do not read their values",
         ) from error
     if not isinstance(given, list | tuple):
         raise ProblemError(f"{path}: get_inputs() must return a list of tensors")
@@ -489,7 +497,9 @@ def _with_outputs(problem: Problem) -> Problem:
             inputs = [torch.empty(s.shape, dtype=getattr(torch, s.dtype)) for s in problem.inputs]
             with chance:
                 output = model(*problem.forward_arguments(inputs))
-    except Exception:  # a reference may fail on the meta device and work with values
+    except Exception as error:  # a reference may fail on the meta device and work with values
+        if missing := why_missing(error, path.parent):
+            raise ProblemError(f"{path}: {missing}") from error
         return problem
     if chance.name:
         raise ProblemError(
@@ -521,9 +531,8 @@ def _family(
     try:
         instance = model(**arguments)
     except Exception as error:
-        raise ProblemError(
-            f"{path}: Model cannot be built with its own arguments ({_first_line(error)})"
-        ) from error
+        why = f"Model cannot be built with its own arguments ({_first_line(error)})"
+        raise _problem_error(error, path, why) from error
     finally:
         torch.random.set_rng_state(rng)
     try:
@@ -531,6 +540,5 @@ def _family(
     except FamilyError as error:
         raise ProblemError(f"{path}: {error}") from error
     except Exception as error:
-        raise ProblemError(
-            f"{path}: Model fails on a small input ({_first_line(error)})"
-        ) from error
+        why = f"Model fails on a small input ({_first_line(error)})"
+        raise _problem_error(error, path, why) from error

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from harness.problems.configuration import InputSpec
+from harness.problems.missing_packages import why_missing
 from harness.problems.problem import ProblemError, load
 from tests.support import REFERENCE
 
@@ -296,3 +297,49 @@ def test_configurations_that_are_gone_leave_no_module(tmp_path: Path) -> None:
         problem.at({"channels": channels})
     gc.collect()
     assert len(sys.modules.keys() - before) < 300
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [("absent_layers", "absent-layers"), ("absent_layers.attention", "absent-layers")],
+)
+@pytest.mark.parametrize("place", ["extra", "forward", "inputs", "arguments"])
+def test_missing_package_is_named_with_its_command(
+    tmp_path: Path, place: str, module: str, package: str
+) -> None:
+    """A package that is missing anywhere in the file is one line with the command for it."""
+    path = write(tmp_path, **{place: f"__import__({module!r})"})
+    with pytest.raises(ProblemError) as caught:
+        load(path)
+    assert str(caught.value) == (
+        f"{path}: needs the package {package}, which is not installed; run: pip install {package}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ("import absent_layers", "needs the package absent-layers, which is not installed; run: "),
+        (
+            "try:\n    import absent_layers\nexcept ImportError:\n    raise RuntimeError('no')",
+            "needs the package absent-layers, which is not installed; run: ",
+        ),
+        ("import sklearn_of_mine", "imports sklearn_of_mine, which lies beside it; copy what "),
+        ("import torch.absent", "fails when imported (ModuleNotFoundError: No module named "),
+        ("raise ModuleNotFoundError('gone')", "fails when imported (ModuleNotFoundError: gone); "),
+    ],
+)
+def test_import_that_fails_says_why(tmp_path: Path, first: str, words: str) -> None:
+    """A package, a file beside the reference and a part of a package are told apart."""
+    path = write(tmp_path)
+    (tmp_path / "sklearn_of_mine.py").touch()
+    path.write_text(f"{first}\n{path.read_text()}")
+    with pytest.raises(ProblemError) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: {words}")
+
+
+def test_package_has_the_name_by_which_pip_knows_it() -> None:
+    """The module cv2 comes with the package opencv-python."""
+    error = ModuleNotFoundError("No module named 'cv2'", name="cv2")
+    assert "run: pip install opencv-python" in str(why_missing(error, Path("/nowhere")))
