@@ -6,18 +6,18 @@ which compiles and imports, is replaced; `tried.py` lists the releases of torch 
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import os
 import re
 import subprocess
 import tempfile
+import threading
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch.utils import cpp_extension
 
 from harness.compiler.flags import Extension, is_cuda_source, torch_language_standard
@@ -25,6 +25,9 @@ from harness.compiler.lines import with_line_directives
 
 Build = Callable[[Extension], bytes]
 """A function that returns an extension's shared object, or raises ExtensionBuildError."""
+
+_ASSEMBLED = ("main.cpp", "cuda.cu")
+"""The names that load_inline gives to the sources which it assembles, in the build directory."""
 
 
 class ExtensionBuildError(RuntimeError):
@@ -44,30 +47,33 @@ class ExtensionBuildError(RuntimeError):
 class ExtensionLoader:
     """The loader of the extensions that a submission requests by `load_inline` and `load`.
 
-    It has each one built by `build`, and imports it. `path` is the submission's file.
+    It has each one built by `build`, and loads it as torch does. `path` is the submission's file.
     """
 
     def __init__(self, path: Path, build: Build) -> None:
         self._path = path
         self._build = build
         self._folders: list[tempfile.TemporaryDirectory[str]] = []
+        self._lock = threading.RLock()
+        self._versions: dict[str, tuple[int, object]] = {}
+        self._loaded: dict[tuple[str, int], types.ModuleType | str] = {}
 
     def install(self) -> None:
         """Replace torch's compile step in this process."""
         signature = inspect.signature(cpp_extension._jit_compile)
 
-        def compile_and_import(*args: Any, **kwargs: Any) -> Any:
-            return self._compile_and_import(signature.bind(*args, **kwargs).arguments)
+        def compile_and_load(*args: Any, **kwargs: Any) -> types.ModuleType | str:
+            return self._compile_and_load(signature.bind(*args, **kwargs).arguments)
 
         extension_module: Any = cpp_extension
-        extension_module._jit_compile = compile_and_import
+        extension_module._jit_compile = compile_and_load
         extension_module._get_build_directory = self._fresh_folder
         # torch would write precompiled headers beside its own headers.
         extension_module._check_and_build_extension_h_precompiler_headers = _do_nothing
         extension_module.remove_extension_h_precompiler_headers = _do_nothing
 
     def _fresh_folder(self, name: str, verbose: bool) -> str:
-        """Return a new folder for the sources that load_inline assembles.
+        """Return a new folder, for a request that names no `build_directory`.
 
         A folder for each call, so that one call never sees another's files.
         """
@@ -75,30 +81,51 @@ class ExtensionLoader:
         self._folders.append(tempfile.TemporaryDirectory(prefix="harness-extension-"))
         return self._folders[-1].name
 
-    def _compile_and_import(self, asked: dict[str, Any]) -> types.ModuleType | None:
-        if asked.get("is_standalone"):
-            raise NotImplementedError(
-                "is_standalone=True builds a program; a submission needs an extension"
-            )
-        extension = self._describe(asked)
-        library = Path(self._fresh_folder(extension.name, verbose=False)) / "module.so"
-        library.write_bytes(self._build(extension))
-        if not asked["is_python_module"]:
-            load_library: Any = torch.ops.load_library
-            load_library(str(library))
-            return None
-        return _import(extension.name, library)
+    def _compile_and_load(self, asked: dict[str, Any]) -> types.ModuleType | str:
+        """Return the module, or the library's path if no Python module is requested."""
+        _refuse_unsupported(asked)
+        extension, folder = self._describe(asked), asked["build_directory"]
+        with self._lock:
+            version = self._version(extension, asked)
+            if (extension.name, version) not in self._loaded:
+                # torch's own name for another extension of the same name. pybind11 returns the
+                # first module of a name, whatever the file.
+                name = f"{extension.name}_v{version}" if version else extension.name
+                library = Path(folder) / f"{name}{cpp_extension.LIB_EXT}"
+                # load_inline has written sources there. For load, new releases make the folder.
+                library.parent.mkdir(parents=True, exist_ok=True)
+                _replace_file(library, self._build(replace(extension, name=name)))
+                load: Any = cpp_extension._import_module_from_library
+                self._loaded[extension.name, version] = load(
+                    name, folder, asked["is_python_module"]
+                )
+            return self._loaded[extension.name, version]
+
+    def _version(self, extension: Extension, asked: dict[str, Any]) -> int:
+        """Return how often the request under this name has changed, as torch counts it."""
+        folder = asked["build_directory"]
+        is_fresh = folder in {fresh.name for fresh in self._folders}
+        request = (extension, asked["is_python_module"], None if is_fresh else folder)
+        version, last = self._versions.get(extension.name, (0, request))
+        version += request != last
+        self._versions[extension.name] = version, request
+        return version
 
     def _describe(self, asked: dict[str, Any]) -> Extension:
-        paths = [Path(path) for path in _as_list(asked["sources"])]
-        with_cuda = asked.get("with_cuda")
+        paths = [Path(path) for path in asked["sources"]]
+        with_cuda = asked["with_cuda"]
         if with_cuda is None:
             with_cuda = any(is_cuda_source(path.name) for path in paths)
+        assembled = [Path(asked["build_directory"]) / name for name in _ASSEMBLED]
         # A quoted #include is searched first in the folder of the source.
-        beside = {str(path.parent.absolute()) for path in paths if not self._is_assembled(path)}
+        beside = {str(path.parent.absolute()) for path in paths if path not in assembled}
+        texts = [self._text(path, is_assembled=path in assembled) for path in paths]
         return Extension(
             name=asked["name"],
-            sources=tuple((_file_name(i, path), self._read(path)) for i, path in enumerate(paths)),
+            sources=tuple(
+                (_file_name(i, path), text)
+                for i, (path, text) in enumerate(zip(paths, texts, strict=True))
+            ),
             cpp_flags=as_torch_passes(asked["extra_cflags"] or ()),
             cuda_flags=_cuda_flags(asked["extra_cuda_cflags"] or ()),
             link_flags=as_torch_passes(asked["extra_ldflags"] or ()),
@@ -112,22 +139,39 @@ class ExtensionLoader:
             with_cuda=with_cuda,
         )
 
-    def _is_assembled(self, path: Path) -> bool:
-        return any(path.parent == Path(folder.name) for folder in self._folders)
-
-    def _read(self, path: Path) -> str:
+    def _text(self, path: Path, *, is_assembled: bool) -> str:
         text = path.read_text()
-        if self._is_assembled(path):
+        if is_assembled:
             return with_line_directives(text, self._path.read_text(), self._path.name)
         return f'#line 1 "{path.name}"\n{text}'
 
 
+def _refuse_unsupported(asked: dict[str, Any]) -> None:
+    """Raise torch's own error, or one that says what a submission cannot request."""
+    if asked["is_python_module"] and asked["is_standalone"]:
+        raise ValueError("`is_python_module` and `is_standalone` are mutually exclusive.")
+    if asked["is_standalone"]:
+        raise NotImplementedError(
+            "is_standalone=True builds a program; a submission needs an extension"
+        )
+    if asked["with_sycl"] or any(str(path).endswith(".sycl") for path in asked["sources"]):
+        raise NotImplementedError("SYCL needs Intel's compiler; write the kernels in CUDA")
+    is_without_cuda = asked["with_cuda"] is not None and not asked["with_cuda"]
+    if is_without_cuda and any(is_cuda_source(str(path)) for path in asked["sources"]):
+        raise ValueError(
+            "with_cuda=False gives CUDA sources to the C++ compiler, which does not compile them"
+        )
+
+
+def _replace_file(path: Path, content: bytes) -> None:
+    """Give a file new content, and leave the old file to processes that have loaded it."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(content)
+    Path(file.name).replace(path)
+
+
 def _do_nothing(*_: Any, **__: Any) -> None:
     pass
-
-
-def _as_list(value: str | Sequence[str]) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
 
 
 def _cuda_flags(given: Sequence[str]) -> tuple[str, ...]:
@@ -184,12 +228,3 @@ def _through_ninja(text: str) -> str:
 def _file_name(index: int, path: Path) -> str:
     """Return a distinct name for each source, since sources of two folders may share a name."""
     return f"{path.stem}.{index}{path.suffix}" if index else path.name
-
-
-def _import(name: str, library: Path) -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location(name, library)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{library} cannot be imported as an extension module")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module

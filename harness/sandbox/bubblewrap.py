@@ -21,6 +21,8 @@ SCRATCH = "/home/sandbox"
 """The working, home and temporary folder inside the sandbox; it lies in memory."""
 # Programs write to these folders by name, whatever TMPDIR is.
 _ALSO_WRITABLE = ("/tmp", "/dev/shm")  # noqa: S108 - the sandbox's own
+# Submissions write sources and builds beside their own file, which is read-only itself.
+_BESIDE_SUBMISSION = str(view.SUBMISSIONS)
 _ALSO_WRITABLE_BYTES = 256 << 20
 _USER = "1000"
 _PROBE_SECONDS = 120.0
@@ -106,7 +108,7 @@ def options(
         words += ["--setenv", name, value]
     words += ["--proc", "/proc", "--dev", "/dev"]
     words += ["--size", str(limits.scratch_bytes), "--tmpfs", SCRATCH]
-    for folder in _ALSO_WRITABLE:
+    for folder in (*_ALSO_WRITABLE, _BESIDE_SUBMISSION):
         words += ["--size", str(_ALSO_WRITABLE_BYTES), "--tmpfs", folder]
     for path in devices:
         words += ["--dev-bind", str(path), str(path)]

@@ -68,7 +68,8 @@ ATTEMPTS = {
     "reads its neighbour": (HERE / "killed.py").read_text,
     "reads the tests": (HERE.parents[1] / "support.py").read_text,
     "reads the cache": lambda: next(cache().glob("*/manifest.json")),
-    "writes beside itself": (HERE / "new.txt").touch,
+    "changes its own file": lambda: Path(__file__).open("a"),
+    "removes its own file": Path(__file__).unlink,
     "writes beside the harness": (Path(sys.modules["harness"].__file__).parents[1] / "new.py").touch,
     "writes beside Python": (Path(sys.prefix) / "new.py").touch,
     "writes into the harness": lambda: (Path(sys.modules["harness"].__file__)).open("a"),
@@ -83,4 +84,5 @@ ATTEMPTS = {
 }
 found = [what for what, attempt in ATTEMPTS.items() if works(attempt)]
 Path("scratch.txt").write_text("it may write here")
+(HERE / "new.txt").write_text("this lies in the sandbox alone")
 raise RuntimeError(f"holes: {found}")
