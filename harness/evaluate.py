@@ -24,11 +24,11 @@ from harness.gpu import lease
 from harness.gpu.driver import DriverError
 from harness.gpu.properties import properties_of_gpu
 from harness.gpu.release import cuda_of_gpu
-from harness.judging import verdict
+from harness.judging import own_size, verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
 from harness.preflight import prepare
-from harness.problems.grid import OWN, Case, Grid, own_and_smaller
+from harness.problems.grid import OWN, Case, Grid, at_native_size, own_and_smaller
 from harness.problems.problem import MOST_NUMBERS, Problem, load
 from harness.problems.search import Search
 from harness.problems.values import elements_of, numbers_given, undefined_runs
@@ -275,6 +275,9 @@ class _Evaluation:
         self._refused: dict[str, str] = {}
         self._notes: list[str] = []
         self._ptx: tuple[PtxOfLine, ...] = ()
+        # The outcome of the own configuration where it is cut down, if only its own size counts.
+        self._cut: CaseOutcome | None = None
+        self._is_sampled = False
         self._share = ExitStack()
 
     def run(self, blank: Report) -> Report:
@@ -319,6 +322,7 @@ class _Evaluation:
         # misleading.
         if any(outcome.worker_failed for outcome in outcomes):
             coverage = None
+        outcomes = self._by_own_size(outcomes, blank.source)
         is_right = not left and not any(o.report.verdict in AMISS for o in outcomes)
         if self._search and is_right and not became:
             coverage = self._search_on(self._search, outcomes, coverage)
@@ -393,6 +397,55 @@ class _Evaluation:
         return replace(outcome, report=report)
 
     def _check_own(self, worker: Worker, case: Case) -> CaseOutcome:
+        """Check the problem's own configuration, cut down; at its own size if it depends on that.
+
+        It depends on that if it is not right where it is cut down, and the text states its sizes.
+        """
+        outcome, native = self._check_cut(worker, case), at_native_size(self._problem, case)
+        sign = own_size.sign_of_own_size(outcome, native, self._problem, worker.source)
+        if sign is None:
+            return outcome
+        there = None
+        if not outcome.worker_failed and own_size.is_affordable(self._problem, native):
+            there = self._converse(worker, native, self._call_budget)
+            if there.report.verdict == "not run":
+                there = self._converse(worker, native, self._call_budget, native.seed)
+                self._is_sampled = True
+            outcome = replace(outcome, worker_failed=there.worker_failed)
+        if there and there.report.verdict == "passed":
+            self._cut = outcome
+            return there
+        if there and there.report.verdict in ("failed", "error") and not there.worker_failed:
+            self._notes.append(
+                f"at its native size, {own_size.size_of(self._problem)}, the problem's own "
+                f"configuration is not right either: {there.report.message}"
+            )
+            return outcome
+        if sign == "possible":
+            return outcome
+        self._cut = outcome
+        return own_size.without_native_size(outcome, self._problem, there)
+
+    def _by_own_size(self, outcomes: list[CaseOutcome], source: str) -> list[CaseOutcome]:
+        """Return the outcomes; only the own size counts if the submission is written for it."""
+        own = next((each for each in outcomes if each.case.label in OWN), None)
+        problem, cut = self._problem, self._cut
+        if own is None or not (cut or own_size.is_for_own_size(own, problem, source)):
+            return outcomes
+        is_right = own.report.verdict == "passed"
+        if cut and is_right:
+            sample = " in a sample of its blocks," if self._is_sampled else ""
+            self._notes.append(
+                "the problem's own configuration is right at its native size, "
+                f"{own_size.size_of(problem)},{sample} and not where it is cut down"
+            )
+        if own_size.is_for_any_size(outcomes, problem):
+            return [cut if cut and each is own and not is_right else each for each in outcomes]
+        note = own_size.note_of_excused(outcomes, problem)
+        self._notes += [note] if note else []
+        return own_size.with_others_excused(outcomes, problem)
+
+    def _check_cut(self, worker: Worker, case: Case) -> CaseOutcome:
         """Check the problem's own configuration at the largest size within a call's budget.
 
         This configuration is checked however long it takes. At the smallest size only the deadline
@@ -408,20 +461,24 @@ class _Evaluation:
             smallest = each
         return self._converse(worker, smallest, None)
 
-    def _converse(self, worker: Worker, case: Case, budget: int | None) -> CaseOutcome:
+    def _converse(
+        self, worker: Worker, case: Case, budget: int | None, sample: int | None = None
+    ) -> CaseOutcome:
+        """Check a case with a worker; `budget` and `sample` are as in `CaseCheck`."""
         # The oracle runs on the trusted side. A GPU makes its large cases fast enough.
         device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
         problem = self._problem.at(case.constants)
         if device.type == "cpu" and (why := _why_too_large(problem, case)):
             return CaseOutcome(not_run(case, why), case)
-        needed = lease.bytes_needed(elements_of(problem, case)) if case.label == "native" else 0
+        is_large = device.type == "cuda" and case.label == "native"
+        needed = lease.bytes_needed(elements_of(problem, case)) if is_large else 0
         why = ""
         # Other processes may use more memory than their share. The second attempt waits to be
         # alone.
         for size in (needed, sys.maxsize):
             try:
                 self._hold(size)
-                return CaseCheck(problem, case, worker, device, budget, self._problem).run()
+                return CaseCheck(problem, case, worker, device, budget, self._problem, sample).run()
             except (torch.OutOfMemoryError, DriverError) as error:
                 why = (
                     f"the GPU has too little memory left for the harness's own computation: {error}"

@@ -87,7 +87,10 @@ def test_steps_have_a_deadline_together(tmp_path: Path) -> None:
     why = "all steps together took more than 5 s, the last one while running forward; killed"
     assert f"{why}; --check-seconds allows more" in done.out
     assert cases[-1].verdict == "not run"
-    assert cases[-1].message == "not run: the time for all steps is used up; --check-seconds allows more"
+    assert (
+        cases[-1].message
+        == "not run: the time for all steps is used up; --check-seconds allows more"
+    )
 
 
 @pytest.mark.thorough
@@ -113,7 +116,10 @@ def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
     assert (done.status, done.err) == (1, "")
     cases = reports((tmp_path / "reports").read_text())["half"].cases
     assert sum(case.verdict == "error" for case in cases) <= 2
-    assert cases[-1].message == "not run: the time for all steps is used up; --check-seconds allows more"
+    assert (
+        cases[-1].message
+        == "not run: the time for all steps is used up; --check-seconds allows more"
+    )
 
 
 @pytest.mark.thorough

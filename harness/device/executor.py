@@ -17,7 +17,7 @@ from harness.device.place import Place
 from harness.device.streams import RealStreams
 from harness.finding import Finding
 from harness.simulator.counters.counters import KernelCounters
-from harness.simulator.execution.chosen import Near
+from harness.simulator.execution.chosen import AtRandom, Near
 from harness.simulator.execution.coverage import Lines
 from harness.simulator.hardware.limits import LaunchRequest
 from harness.simulator.hardware.memory import Allocation
@@ -219,11 +219,11 @@ class Device(Protocol):
         """Limit the work of the next call; None for no limit."""
 
     @property
-    def has_left_out_blocks(self) -> bool:
-        """True if some blocks have not run since the last call of `work_near`."""
+    def share_of_blocks(self) -> float:
+        """Share of the blocks of a launch that have run; 1 unless `work_near` chooses some."""
 
-    def work_near(self, near: Near | None) -> None:
-        """Run only those blocks of later launches that may work there; None for all blocks."""
+    def work_near(self, near: Near | AtRandom | None) -> None:
+        """Run only those blocks of later launches that are chosen so; None for all blocks."""
 
     def start_counting(self) -> None:
         """Start to count what kernels do."""

@@ -22,7 +22,7 @@ from harness.gpu.side_streams import SideStreams
 from harness.gpu.stopwatch import Stopwatch
 from harness.gpu.window import ImportedMemory
 from harness.simulator.counters.counters import KernelCounters
-from harness.simulator.execution.chosen import Near
+from harness.simulator.execution.chosen import AtRandom, Near
 from harness.simulator.execution.coverage import Lines
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
@@ -134,11 +134,11 @@ class GpuDevice:
         """Do nothing, since a call on a GPU has no budget."""
 
     @property
-    def has_left_out_blocks(self) -> bool:
-        """False: all blocks run."""
-        return False
+    def share_of_blocks(self) -> float:
+        """1: all blocks run."""
+        return 1.0
 
-    def work_near(self, near: Near | None) -> None:
+    def work_near(self, near: Near | AtRandom | None) -> None:
         """Raise `UnsupportedCall` if only some blocks are to run, which a GPU cannot do."""
         if near:
             raise UnsupportedCall("running a few blocks of a kernel only")

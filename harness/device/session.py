@@ -31,7 +31,7 @@ from harness.messages.channel import Answer, Channel, Disconnected, Message
 from harness.messages.digests import digest
 from harness.problems.runs import Arrangement
 from harness.problems.vast import Vast
-from harness.simulator.execution.chosen import Near
+from harness.simulator.execution.chosen import AtRandom, Near
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.memory import OutOfDeviceMemory
 from harness.simulator.hardware.resources import Resources, parse_usage
@@ -275,16 +275,22 @@ class DeviceSession:
             is_reversed=schedule is not None, is_timed=bool(message.header.get("timing"))
         )
         self._device.allow(message.header.get("budget"))
-        self._work_on(_vast(message))
+        self._work_on(_vast(message), message.header.get("sample"))
         if message.header.get("counting"):
             self._device.start_counting()
         if message.header.get("timing"):
             self._device.start_timing()
         return {}, ()
 
-    def _work_on(self, vast: Vast | None) -> None:
-        """Use only the memory and blocks that a vast tensor's parts need; all of them for None."""
+    def _work_on(self, vast: Vast | None, sample: int | None = None) -> None:
+        """Use only the memory and blocks that a vast tensor's parts need; all of them for None.
+
+        With a seed, `sample`, use all memory, and blocks at random.
+        """
         self._memory.be_sparse(vast is not None)
+        if sample is not None:
+            self._device.work_near(AtRandom(sample))
+            return
         numbers = vast.output_starts if vast and vast.along == 0 else ()
         self._device.work_near(Near(vast.places, numbers) if vast else None)
 
@@ -292,7 +298,7 @@ class DeviceSession:
         """End a step, and return its evidence, with digests of the inputs and parameters now."""
         self._is_open = False
         left = self._end_streams()
-        has_left_out_blocks = self._device.has_left_out_blocks
+        share_of_blocks = self._device.share_of_blocks
         self._work_on(None)
         milliseconds = self._timed()
         header: dict[str, Any] = {
@@ -302,7 +308,7 @@ class DeviceSession:
             "spent": self._device.spent,
             "broken_by": self._device.broken_by,
             "exceeds_grid": self._calls.exceeds_grid,
-            "has_left_out_blocks": has_left_out_blocks,
+            "share_of_blocks": share_of_blocks,
             **self._observed(),
         }
         header["findings"] += map(asdict, left)

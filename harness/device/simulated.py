@@ -14,7 +14,7 @@ from harness.device.record import Record
 from harness.device.simulated_memory import SimulatedMemory
 from harness.finding import Finding
 from harness.simulator.counters.counters import KernelCounters, merged
-from harness.simulator.execution.chosen import Near
+from harness.simulator.execution.chosen import AtRandom, Near
 from harness.simulator.execution.coverage import Lines
 from harness.simulator.execution.machine import LoadedModule, Machine
 from harness.simulator.hardware import limits
@@ -95,7 +95,7 @@ class SimulatedDevice:
         self._findings: list[Finding] = []
         self._counters: dict[str, KernelCounters] | None = None
         self._failure: BaseException | None = None
-        self.has_left_out_blocks = False
+        self.share_of_blocks = 1.0
 
     # What the trusted side asks
 
@@ -126,12 +126,12 @@ class SimulatedDevice:
         """Work that the current call has taken from its budget, in units of `budget.work_of`."""
         return self._machine.budget.spent
 
-    def work_near(self, near: Near | None) -> None:
-        """Run only those blocks of later launches that may work there; None for all blocks."""
+    def work_near(self, near: Near | AtRandom | None) -> None:
+        """Run only those blocks of later launches that are chosen so; None for all blocks."""
         self._machine.near = near
         if near:
             self._machine.budget.most_resident = resident_bytes() + _MOST_TOUCHED
-        self.has_left_out_blocks = False
+        self.share_of_blocks = 1.0
 
     def start_counting(self) -> None:
         """Start to count what kernels do."""
@@ -209,7 +209,7 @@ class SimulatedDevice:
         Raises:
             Exception: The kernel did not run to its end.
         """
-        if self.has_left_out_blocks:
+        if self.share_of_blocks < 1.0:
             # The kernel may read values that blocks which did not run should have written.
             raise UnsupportedCall(
                 "running a kernel after another one of which only a few blocks ran"
@@ -228,7 +228,7 @@ class SimulatedDevice:
             values,
             cooperative=launch.is_cooperative,
         )
-        self.has_left_out_blocks = result.is_of_chosen_blocks
+        self.share_of_blocks = result.share_of_blocks
         self._findings += result.findings
         if self._counters is not None and result.counters:
             before = self._counters.get(name)

@@ -32,6 +32,7 @@ from harness.judging.kept_bits import Rounding
 from harness.judging.layouts import WORDS, claims_to_handle
 from harness.judging.operator_work import Operands
 from harness.judging.picture import WrongOutput
+from harness.judging.sample import as_parts, caused_alone, why_untold
 from harness.judging.vast import describe_missing_parts, judge_parts
 from harness.messages.channel import Message
 from harness.messages.digests import digest
@@ -92,7 +93,7 @@ class CaseOutcome:
         worker_failed: True if the worker is dead now.
         wrong_inputs: Sentence that names the inputs of wrong outputs; empty if the first call is
             wrong, or none.
-        kernels: Counters of the kernels in the first run of the reduced own configuration.
+        kernels: Counters of the kernels in the first run of the own configuration on the simulator.
         spent: Thread-instructions of the case's calls on the simulator.
         roundings: Operands that were rounded, for each call that showed it.
     """
@@ -121,6 +122,7 @@ class CaseCheck:
         oracle_device: torch.device,
         budget: int | None = None,
         own: Problem | None = None,
+        sample: int | None = None,
     ) -> None:
         """Prepare the check.
 
@@ -131,12 +133,14 @@ class CaseCheck:
             oracle_device: The device on which the oracle computes.
             budget: The most thread-instructions of a call on the simulator; None for no limit.
             own: The reference with its own sizes; None if `problem` has them.
+            sample: Seed of the blocks that run; None for all.
         """
         self._problem = problem
         self._own = own or problem
         self._case = case
         self._conversation = Conversation(worker, case)
         self._budget = budget
+        self._sample = sample
         self._spent = 0
         self._oracle_device = oracle_device
         self._alike: bool | None = None
@@ -280,7 +284,8 @@ class CaseCheck:
         # there.
         is_first = call.kind == "first" and call.run == runs_for(self._problem)[0]
         is_again = call.kind == "again" and call.run.is_plain
-        counted = self._case.label == "reduced" and (is_first or is_again) and not self._is_on_gpu
+        is_whole = not self._is_on_gpu and self._sample is None
+        counted = self._is_own and (is_first or is_again) and is_whole
         # Atomic sums of floats may have another result in another order of blocks and warps.
         how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if call.kind == "again" else {}
         # If the inputs never moved, a captured graph that replays old addresses would pass.
@@ -288,6 +293,7 @@ class CaseCheck:
         how["is_last"] = call is self._calls[-1]
         how["budget"] = self._budget
         how["arrangement"] = call.arrangement
+        how["sample"] = self._sample
         if vast := vast_of(self._problem, self._case, call.arrangement):
             how["vast"] = vast
             how["budget"] = _MOST_OF_VAST
@@ -315,7 +321,8 @@ class CaseCheck:
             digests: Digests of the weights that the worker had during the call, by ModelNew's
                 names.
         """
-        found = findings_of(answer)
+        is_whole = answer.header["share_of_blocks"] == 1.0
+        found = findings_of(answer) if is_whole else caused_alone(findings_of(answer))
         self._take(found)
         self._findings += changed_values(answer.header, values.inputs, digests)
         fault = wrong_kind(answer, self._problem.outputs)
@@ -323,13 +330,17 @@ class CaseCheck:
             self._faults.append(fault)
             return
         outputs = outputs_of(answer)
+        if not is_whole:
+            if why := why_untold(answer.header, outputs):
+                raise StepFault(verdict.Stop("not run", f"not run: in a sample of blocks, {why}"))
+            outputs = [as_parts(output) for output in outputs]
         is_first = not self._comparisons
         # For most references, the first call shows which classes say something.
         is_asked = is_first or (self._is_own and self._telling != PRECISIONS[-1])
         judged = []
         for number, output in enumerate(outputs):
             comparison = self._judge_output(
-                call, values, number, output, found, with_limits=is_asked
+                call, values, number, output, found, with_limits=is_asked, is_whole=is_whole
             )
             judged.append(self._naming(number, comparison))
         comparison = _of_all(judged)
@@ -337,10 +348,11 @@ class CaseCheck:
         self._telling = loosest([self._telling, comparison.telling])
         if not is_late(found):
             self._comparisons[call.name] = comparison
-        self._compare_bits(call, outputs)
+        if is_whole:
+            self._compare_bits(call, outputs)
         # An output without elements needs no work, and so no kernel.
         if all(output.value.numel() for output in outputs):
-            self._judge_work(call, values, answer, outputs, found)
+            self._judge_work(call, values, answer, outputs, found, is_whole=is_whole)
 
     def _judge_output(
         self,
@@ -351,11 +363,14 @@ class CaseCheck:
         found: Sequence[Finding],
         *,
         with_limits: bool,
+        is_whole: bool,
     ) -> Comparison:
         """Judge one of a call's outputs, and keep the first wrong one."""
         problem = self._problem.each_output()[number]
         run, actual, device = call.run, output.value, self._oracle_device
         judged = problem, self._case, run, values, actual, device
+        if not is_whole:
+            return judge_parts(problem, self._case, run, values, output, with_limits=with_limits)
         if _tells_bits(call):
             comparison, rounded = judge_with_bits(*judged, with_limits=with_limits)
             self._roundings += rounded
@@ -469,7 +484,7 @@ class CaseCheck:
         if wrong := wrong_kind(answer, self._problem.outputs):
             return wrong
         (output,) = outputs_of(answer)
-        is_whole = not answer.header["has_left_out_blocks"]
+        is_whole = answer.header["share_of_blocks"] == 1.0
         if vast and (missing := describe_missing_parts(output, vast, is_whole=is_whole)):
             return missing
         judged = judge_parts(self._problem, self._case, call.run, values, output)
@@ -502,11 +517,15 @@ class CaseCheck:
         answer: Message,
         outputs: Sequence[Output],
         found: Sequence[Finding],
+        *,
+        is_whole: bool,
     ) -> None:
         """Judge whether a call is the submission's own work; `found` are the call's findings."""
         is_first = call is self._calls[0]
         # If most inputs are zero, kernels need not write every element themselves.
-        is_dense = call.run.is_dense and self._own_work.is_told_by_writers(values, outputs)
+        # Neither does a sample of blocks write every element.
+        is_dense = is_whole and call.run.is_dense
+        is_dense = is_dense and self._own_work.is_told_by_writers(values, outputs)
         operands = Operands.of(values.inputs, values.weights.values())
         judged = self._own_work.judge(
             answer, outputs, operands, is_dense=is_dense, is_first=is_first

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from harness.judging.answered import Output, describe_unwritten
@@ -37,7 +39,13 @@ def describe_missing_parts(output: Output, vast: Vast, *, is_whole: bool) -> str
 
 
 def judge_parts(
-    problem: Problem, case: Case, run: Run, values: Values, output: Output
+    problem: Problem,
+    case: Case,
+    run: Run,
+    values: Values,
+    output: Output,
+    *,
+    with_limits: bool = False,
 ) -> Comparison:
     """Compare the written elements of an output's parts with the oracle.
 
@@ -50,6 +58,7 @@ def judge_parts(
         run: The run of the values.
         values: Inputs with one row for each part.
         output: The parts of the output, as rows.
+        with_limits: As in `compare`.
 
     Returns:
         The result of `compare`.
@@ -59,4 +68,5 @@ def judge_parts(
         return compare(output.value, right, exact=run.is_exact)
     unknown = output.writers == UNWRITTEN
     known = torch.where(unknown, right.value.to(output.value.dtype), output.value)
-    return compare(known, right, exact=run.is_exact)
+    judged = compare(known, right, exact=run.is_exact, with_limits=with_limits)
+    return replace(judged, estimated=right.estimated)

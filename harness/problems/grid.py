@@ -314,11 +314,27 @@ def own_and_smaller(problem: Problem, case: Case) -> Iterator[Case]:
     Yields:
         That case first; nothing if the family cuts every size alike.
     """
-    is_kernelbenchs = case.constructor_call == problem.at(case.constants).init_inputs
     for small in problem.family.cut_down(ProblemSizes(problem, frozenset(case.arguments))):
-        named = ConstructorCall((), dict(small.arguments))
-        call = problem.at(small.constants).init_inputs if is_kernelbenchs else named
-        yield replace(case, **vars(small), constructor_call=call)
+        yield _own_at(problem, case, small)
+
+
+def at_native_size(problem: Problem, case: Case) -> Case:
+    """Return the problem's own case on the simulator at its own size; the id stays."""
+    native = Configuration(
+        arguments={name: problem.arguments[name] for name in case.arguments},
+        input_shapes=problem.input_shapes,
+        input_dtypes=case.input_dtypes,
+        numbers=dict(problem.numbers),
+    )
+    return replace(_own_at(problem, case, native), label="native")
+
+
+def _own_at(problem: Problem, case: Case, size: Configuration) -> Case:
+    """Return the problem's own case at another size, with the same kind of constructor call."""
+    is_kernelbenchs = case.constructor_call == problem.at(case.constants).init_inputs
+    named = ConstructorCall((), dict(size.arguments))
+    call = problem.at(size.constants).init_inputs if is_kernelbenchs else named
+    return replace(case, **vars(size), constructor_call=call)
 
 
 def _key(case: Case) -> str:

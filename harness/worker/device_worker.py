@@ -50,8 +50,10 @@ _Range = tuple[int, int]
 # Steps that are the same request to a worker, so that it does not know which calls are timed.
 _CALLS: tuple[Step, ...] = ("forward", "profile", "time")
 
+# Keys of a request that are for the device.
+_OF_DEVICE = ("schedule", "budget", "sample")
 # Keys of the evidence that go into the answer to such a step.
-_EVIDENCE = ("inputs", "weights", "work", "spent", "milliseconds", "has_left_out_blocks")
+_EVIDENCE = ("inputs", "weights", "work", "spent", "milliseconds", "share_of_blocks")
 
 # Largest distance in bytes of an input from the start of its memory, and the step of such
 # distances. Addresses stay multiples of 512, as those of torch's allocator are.
@@ -141,7 +143,8 @@ class DeviceWorker(Worker):
         - `in_new_memory`: whether inputs lie elsewhere than in the call before;
         - `arrangement`: their layout;
         - `vast`: their description, if they are vast;
-        - `schedule`, `budget`: the device's order and its limit of work.
+        - `schedule`, `budget`: the device's order and its limit of work;
+        - `sample`: the seed of the blocks that run, if not all of them do.
 
         Raises:
             WorkerFailure: The worker or the device did not answer in time, died, or gave an invalid
@@ -176,7 +179,7 @@ class DeviceWorker(Worker):
             self._inputs = [_range_of(place) for place in told["places"]]
         elif step == "construct":
             self._parameters, self._set, self._inputs, self._outputs = {}, [], [], []
-        known = {key: header.pop(key) for key in ("schedule", "budget") if key in header}
+        known = {key: header.pop(key) for key in _OF_DEVICE if key in header}
         counting, timing = step == "profile", step == "time"
         self._ask_device(step, limit, "begin", counting=counting, timing=timing, **known, **vast)
         # The worker does not learn that this call is counted or timed.

@@ -1,11 +1,12 @@
 """Choice of a few blocks of a launch that run in place of all.
 
 Inputs with more elements than 32 bits can count are present only in a few parts. Only the blocks
-that may work on those parts run.
+that may work on those parts run. Where all blocks would take too long, blocks drawn at random run.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from harness.simulator.hardware.geometry import Geometry
 
 _FEW = 1024
 """Launches of at most this many blocks run whole."""
+_FEW_AT_RANDOM = 256
+"""The same where blocks are drawn at random; of larger launches, so many blocks run."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,34 @@ class Near:
     numbers: tuple[int, ...] = ()
 
 
-def chosen_blocks(geometry: Geometry, near: Near) -> tuple[int, ...]:
-    """Return the numbers of the blocks that may work on the parts, or none if all blocks run."""
+@dataclass(frozen=True)
+class AtRandom:
+    """The choice of blocks at random.
+
+    Attributes:
+        seed: Seed of the choice, which the submission does not know.
+    """
+
+    seed: int
+
+
+def chosen_blocks(geometry: Geometry, near: Near | AtRandom) -> tuple[int, ...]:
+    """Return the numbers of the blocks that run, or none if all blocks run.
+
+    They may work on the parts, or are drawn at random beside the first and the last one.
+    """
+    if isinstance(near, AtRandom):
+        return _drawn(geometry.blocks, near.seed) if geometry.blocks > _FEW_AT_RANDOM else ()
     if geometry.blocks <= _FEW:
         return ()
     along_x, along_y, along_z = (sorted(_beside(count, near)) for count in geometry.grid)
     return tuple(_numbers(geometry, along_x, along_y, along_z))
+
+
+def _drawn(blocks: int, seed: int) -> tuple[int, ...]:
+    chance = random.Random(seed)  # noqa: S311 - the seed is the secret
+    between = chance.sample(range(1, blocks - 1), _FEW_AT_RANDOM - 2)
+    return (0, *sorted(between), blocks - 1)
 
 
 def _numbers(

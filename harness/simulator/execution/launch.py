@@ -52,7 +52,7 @@ class LaunchResult:
         fault: The fault that would have stopped the kernel on a real GPU, or None.
         work: Cost of the simulation, as in `budget.work_of`.
         processes: Number of processes that ran blocks.
-        is_of_chosen_blocks: True if only some of the blocks ran.
+        share_of_blocks: Share of the blocks that ran; 1 unless only some were to run.
     """
 
     findings: tuple[Finding, ...]
@@ -61,7 +61,7 @@ class LaunchResult:
     fault: Fault | None = None
     work: int = 0
     processes: int = 1
-    is_of_chosen_blocks: bool = False
+    share_of_blocks: float = 1.0
 
 
 class NeedsOneCore(RuntimeError):
@@ -255,7 +255,6 @@ class Launch:
         sites = self._prepared.compiler.sites
         counters = counts.result(sites, self._dynamic_shared_bytes) if counts else None
         fault = self._places[0].faults.fault if self._places else None
-        is_whole = self._placement.count == self._geometry.blocks
         return LaunchResult(
             self._findings(),
             executed,
@@ -263,7 +262,7 @@ class Launch:
             fault,
             self.work,
             self.processes,
-            is_of_chosen_blocks=not is_whole,
+            share_of_blocks=self._placement.count / self._geometry.blocks,
         )
 
     def _chunk(self, number: int) -> range:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.simulator.execution.chosen import Near, chosen_blocks
+from harness.simulator.execution.chosen import AtRandom, Near, chosen_blocks
 from harness.simulator.execution.codegen import Compiler
 from harness.simulator.execution.coverage import Lines, lines_in
 from harness.simulator.execution.launch import Kernel, Launch, LaunchEnvironment, NeedsOneCore
@@ -113,8 +113,8 @@ class Machine:
         self._loads = 0
         self.budget = Budget()
         """The budget of the current call."""
-        self.near: Near | None = None
-        """The parts of the data that the blocks that run work on, or None where all blocks run."""
+        self.near: Near | AtRandom | None = None
+        """The choice of the blocks that run, or None where all blocks run."""
         self._shared = MulticoreLaunches(memory, cores, self._launch_of)
 
     def load(self, ptx_text: str) -> LoadedModule:

@@ -1,0 +1,155 @@
+"""Submissions that are written for the problem's own size, and not right where it is cut down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.judging.case_check import CaseOutcome
+from harness.problems.grid import OWN, Case
+from harness.problems.operations import work_of
+from harness.problems.problem import Problem
+from harness.problems.values import output_shapes
+from harness.problems.written_sizes import LEAST_SIZE, Shapes, Sign, sign_of
+from harness.records.findings import failing_findings
+from harness.records.report import CaseReport, Verdict, not_run
+
+_DEPENDS_ON_SIZE: tuple[Verdict, ...] = ("failed", "error")
+_DEPENDS_ON_NO_SIZE = ("own work: ", "does not compile: ")
+# Limits of the oracle's work at the native size, for which it takes a minute and 3 GB at most.
+_MOST_NUMBERS = 1 << 25
+_MOST_PRODUCTS = 1 << 33
+_MOST_OPERATORS = 1 << 11
+# The share of cases at other sizes that are right by chance if a submission is written for one.
+_RIGHT_BY_CHANCE = 0.1
+
+
+def sign_of_own_size(
+    outcome: CaseOutcome, native: Case, problem: Problem, source: str
+) -> Sign | None:
+    """Return whether the own configuration may be wrong only because it is cut down.
+
+    Args:
+        outcome: The outcome of the own configuration where it is cut down.
+        native: The same configuration at its own size.
+        problem: The reference.
+        source: The submission's text.
+    """
+    if outcome.case.input_shapes == native.input_shapes or not _may_be_of_size(outcome.report):
+        return None
+    cut = (*outcome.case.input_shapes, *_outputs(problem, outcome.case))
+    own = (*native.input_shapes, *_outputs(problem, native))
+    if outcome.wrong_shape in own[len(native.input_shapes) :]:
+        return "clear"
+    constants = [problem.constants[name] for name in outcome.case.constants]
+    return sign_of(source, constants, own, cut)
+
+
+def _outputs(problem: Problem, case: Case) -> Shapes:
+    try:
+        return output_shapes(problem.at(case.constants), case)
+    except Exception:  # a reference may need values to know its shapes
+        return ()
+
+
+def _may_be_of_size(report: CaseReport) -> bool:
+    """Return whether another size may be why a case is not right; borrowed work has no size."""
+    if report.verdict not in _DEPENDS_ON_SIZE or report.message.startswith(_DEPENDS_ON_NO_SIZE):
+        return False
+    failing = failing_findings(report.findings)
+    is_of_kernels = not failing or any(finding.kernel for finding in failing)
+    return is_of_kernels or report.comparison is not None
+
+
+def is_affordable(problem: Problem, native: Case) -> bool:
+    """Return whether the oracle can compute the outputs of the native size."""
+    try:
+        operations = work_of(problem, native, _MOST_OPERATORS).operations
+    except Exception:  # a reference may need values, or may have too many operators
+        return False
+    given = sum(map(math.prod, native.input_shapes))
+    made = sum(each.made for each in operations if not each.is_view)
+    products = sum(each.products for each in operations)
+    return made + given <= _MOST_NUMBERS and products <= _MOST_PRODUCTS
+
+
+def size_of(problem: Problem) -> str:
+    """Return the shapes of the problem's own inputs in words."""
+    return ", ".join(map(str, problem.input_shapes))
+
+
+def without_native_size(
+    outcome: CaseOutcome, problem: Problem, there: CaseOutcome | None
+) -> CaseOutcome:
+    """Return the outcome of an own configuration whose native size could not be run.
+
+    Args:
+        outcome: The outcome where it is cut down.
+        problem: The reference.
+        there: The outcome of an attempt at the native size; None if that is too large to be tried.
+    """
+    shapes = ", ".join(map(str, outcome.case.input_shapes))
+    message = f"written for {size_of(problem)}, which was not run; a GPU will do"
+    detail = f"cut down to {shapes}: {outcome.report.message}"
+    if there:
+        detail += f"\nat its native size: {there.report.message}"
+    return _instead(outcome, "unsupported", message, detail)
+
+
+def _instead(outcome: CaseOutcome, verdict: Verdict, message: str, detail: str) -> CaseOutcome:
+    """Return an outcome without its numbers, which say nothing about the problem's own size."""
+    report = not_run(outcome.case, message)
+    report = replace(report, verdict=verdict, detail=detail, seconds=outcome.report.seconds)
+    return CaseOutcome(report, outcome.case, worker_failed=outcome.worker_failed)
+
+
+def is_for_own_size(own: CaseOutcome, problem: Problem, source: str) -> bool:
+    """Return whether a submission that is right at the problem's own size is written for it."""
+    if own.report.verdict != "passed" or own.case.input_shapes != problem.input_shapes:
+        return False
+    shapes = (*problem.input_shapes, *_outputs(problem, own.case))
+    nothing = [(0,) * len(shape) for shape in shapes]
+    return sign_of(source, problem.constants.values(), shapes, nothing) == "clear"
+
+
+def is_for_any_size(outcomes: Sequence[CaseOutcome], problem: Problem) -> bool:
+    """Return whether a submission is right at other sizes, so that its own one explains nothing."""
+    others = [each for each in outcomes if _has_other_size(each, problem)]
+    right = [each for each in others if each.report.verdict == "passed"]
+    return len(right) > _RIGHT_BY_CHANCE * len(others)
+
+
+def _has_other_size(outcome: CaseOutcome, problem: Problem) -> bool:
+    """Return whether a case of the grid has none of the problem's own sizes but small ones."""
+    shapes = zip(outcome.case.input_shapes, problem.input_shapes, strict=True)
+    sizes = [pair for both in shapes for pair in zip(*both, strict=False)]
+    is_other = all(size != own for size, own in sizes if own >= LEAST_SIZE)
+    return is_other and outcome.case.label not in OWN
+
+
+def with_others_excused(outcomes: Sequence[CaseOutcome], problem: Problem) -> list[CaseOutcome]:
+    """Return the outcomes; cases of other sizes that are not right or not run are declined."""
+    return [_excused(each, problem) if _is_excusable(each) else each for each in outcomes]
+
+
+def _is_excusable(outcome: CaseOutcome) -> bool:
+    # Blocks that the text counts take as long at any size, so the case may be beyond the budget.
+    may_be_excused = _may_be_of_size(outcome.report) or outcome.report.verdict == "not run"
+    return outcome.case.label not in OWN and may_be_excused
+
+
+def _excused(outcome: CaseOutcome, problem: Problem) -> CaseOutcome:
+    message = f"written for {size_of(problem)}: {outcome.report.message}"
+    return _instead(outcome, "declined", message, outcome.report.detail)
+
+
+def note_of_excused(outcomes: Sequence[CaseOutcome], problem: Problem) -> str:
+    """Return a note on the cases that `with_others_excused` takes for declined; "" for none."""
+    count = sum(map(_is_excusable, outcomes))
+    what = "1 case of another size is" if count == 1 else f"{count} cases of other sizes are"
+    return (
+        f"written for {size_of(problem)}: {what} not right or not run, and not counted"
+        if count
+        else ""
+    )

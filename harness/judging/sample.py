@@ -1,0 +1,51 @@
+"""Judgement of a call of which only some blocks ran, drawn at random."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from harness.device.executor import KERNEL
+from harness.device.record import TO_HOST
+from harness.finding import Finding
+from harness.judging.answered import Output
+from harness.judging.integrity import work_from
+from harness.simulator.native.bindings import UNWRITTEN
+
+
+def why_untold(header: Mapping[str, Any], outputs: Sequence[Output]) -> str:
+    """Return why a sample of blocks does not show whether a call is right, or "".
+
+    The blocks have to write their share of every output, and nothing may use what they wrote: it
+    would use what the other blocks did not write.
+
+    Args:
+        header: The answer to the call.
+        outputs: Its outputs.
+    """
+    share = header["share_of_blocks"]
+    if any(work.of_kernels for work in work_from(header["work"]["during"])):
+        return "operators of torch use what its kernels wrote"
+    if any(work.name == TO_HOST for work in work_from(header["work"]["during"])):
+        return "it copies to the host"
+    for output in outputs:
+        written = int((output.writers == KERNEL).sum())
+        if written < math.floor(share * output.value.numel()):
+            return f"the blocks that ran wrote {written} of {output.value.numel()} output elements"
+    return ""
+
+
+def as_parts(output: Output) -> Output:
+    """Return an output in which all that no kernel wrote counts as unwritten."""
+    is_known = output.writers == KERNEL
+    unwritten = torch.full_like(output.writers, UNWRITTEN)
+    return replace(output, writers=torch.where(is_known, output.writers, unwritten))
+
+
+def caused_alone(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings that do not occur only because other blocks did not run."""
+    return [each for each in findings if not each.kernel or each.check in ("memcheck", "synccheck")]
