@@ -10,7 +10,7 @@ import pytest
 
 from harness.evaluate import evaluate
 from harness.judging.verdict import TOO_MANY_ROWS
-from harness.records.render import headline
+from harness.records.render import full, headline
 from harness.records.report import Report
 from tests.support import harness, reports, request_for
 
@@ -297,6 +297,72 @@ def test_consequences_of_a_launch_that_fails_for_many_rows_are_left_out(tmp_path
     assert [case.verdict for case in report.cases] == ["passed", *["declined"] * len(large)]
     assert TOO_MANY_ROWS in report.notes
     assert not any(case.findings for case in report.cases)
+
+
+@pytest.mark.thorough
+def test_wrong_numbers_are_graver_than_a_refused_launch(tmp_path: Path) -> None:
+    """A launch that fails in one corner does not hide that all other cases are wrong."""
+    wrong = SUBMISSION.replace("scale * x[i]", "x[i]")
+    corner = wrong.replace("255) / 256, 256>>>", "255) / 256, x.size(0) == 33 ? 2048 : 256>>>")
+    report = check(corner, tmp_path)
+    assert {case.verdict for case in report.cases} == {"failed", "error"}
+    assert report.verdict == "failed"
+    assert "differ from the reference" in report.message
+    (other,) = [each for each in report.other_failures if "CUDA error" in each.message]
+    assert other.count < report.count("failed") / 2
+
+
+@pytest.mark.thorough
+def test_wrong_numbers_are_graver_than_a_later_exception(tmp_path: Path) -> None:
+    """A case whose first outputs are wrong has failed, whatever a later call raises."""
+    wrong = SUBMISSION.replace("scale * x[i]", "x[i]")
+    forward = "        return extension.run"
+    raises = "        self.calls = getattr(self, 'calls', 0) + 1\n        assert self.calls < 3\n"
+    report = check(wrong.replace(forward, raises + forward), tmp_path, "--grid", "own")
+    (case,) = report.cases
+    assert report.verdict == "failed"
+    assert case.diagnosis.startswith("mul left out: ")
+    assert "differ from the reference" in report.message
+    assert "AssertionError" in case.detail
+
+
+SUM_OF_A_WARP = """
+__global__ void combine(const float *x, const float *y, float *out, float scale, int n) {
+    int t = threadIdx.x;
+    if (t >= n) return;
+    float sum = 0.0f;
+    for (int i = t; i < n; i += 32) sum += x[i] + y[i];
+    for (int o = 16; o; o /= 2) {
+        float other = __shfl_down_sync(~0u, sum, o);
+        if (ALWAYS || t + o < n) sum += other;
+    }
+    if (t == 0) *out = scale * sum;
+}
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("always", "verdict"), [("1", "failed"), ("0", "passed")])
+def test_value_of_a_thread_that_has_returned(tmp_path: Path, always: str, verdict: str) -> None:
+    """A shuffle that takes a value of a thread which has returned explains wrong numbers.
+
+    It is a warning, with a line of its own, where the kernel ignores the value.
+    """
+    model = "self.scale * x + torch.relu(y)"
+    reference = REFERENCE.replace(model, "(self.scale * (x + y)).sum()")
+    reference = reference.replace("rows = 4096", "rows = 5").replace("= 1000", "= 4")
+    kernel = SUBMISSION[SUBMISSION.index("__global__") : SUBMISSION.index("torch::Tensor run")]
+    submission = SUBMISSION.replace(kernel, SUM_OF_A_WARP.replace("ALWAYS", always))
+    submission = submission.replace("<<<(n + 255) / 256, 256>>>", "<<<1, 32>>>")
+    submission = submission.replace("torch::empty_like(x)", "torch::empty({}, x.options())")
+    report = check_on(reference, submission, tmp_path)
+    assert report.verdict == verdict, headline(report)
+    assert ("1 warning" in headline(report)) == (verdict == "passed")
+    severity = " (warning)" if verdict == "passed" else ""
+    found = f"synccheck{severity}: shfl.sync.down.b32: takes an undefined value from lane "
+    lines = [line.strip() for line in full(report).splitlines()]
+    assert any(line.startswith(found) for line in lines), lines
+    assert report.message.startswith(found) == (verdict == "failed")
 
 
 @pytest.mark.thorough
