@@ -16,9 +16,10 @@ from typing import TypeVar
 
 import torch
 
+from harness.device.choices import Launches
 from harness.device.executor import Executor
 from harness.device.operators import LEAST_OF_A_CALL, Operators
-from harness.device.record import FROM_HOST, IN_MODULES, TO_HOST, Record
+from harness.device.record import CHOSEN, FROM_HOST, IN_MODULES, TO_HOST, Record
 from harness.device.streams import Streams
 from harness.device.values import Malformed, bytes_to_tell
 from harness.simulator.hardware.cuda_error import CudaError
@@ -45,7 +46,6 @@ from harness.simulator.ptx.mangling import readable
 S = TypeVar("S", bound=Structure)
 
 _NUMBER = struct.Struct("<Q")
-_WORD_BYTES = 4
 _MOST_MODULES = 1024
 _MOST_NAME_BYTES = 1 << 16
 _MOST_READ_BYTES = 64 << 20
@@ -107,8 +107,9 @@ class Calls:
         self._kept: dict[int, bool] = {}
         # Starts of the allocations that the trusted side made, until both sides have freed them.
         self._given: set[int] = set()
-        # Bytes of each kernel's last launch, by its module and name.
-        self._arguments: dict[tuple[int, bytes], bytes] = {}
+        self._launches = Launches(executor.memory)
+        # Bits of choices in launches that do not make a byte yet.
+        self._bits = 0
         self._operators = Operators(executor.memory, record)
         self._modules = 0
         self.exceeds_grid = False
@@ -283,8 +284,12 @@ class Calls:
         return bytes(MemoryEntry(memory.limit, memory.live_bytes, memory.peak_bytes))
 
     def _came(self, count: int = 0) -> None:
-        """Add the bytes that a call has brought from the host to the record."""
-        self._record.add("copy", FROM_HOST, max(count, LEAST_OF_A_CALL))
+        """Add the bytes that a call has brought from the host to the record.
+
+        The rest of the least number that a call counts as is the choice of its memory.
+        """
+        self._record.add_bytes(FROM_HOST, count)
+        self._record.add_bytes(CHOSEN, max(0, LEAST_OF_A_CALL - count))
 
     # Kernels
 
@@ -310,21 +315,20 @@ class Calls:
         module, request, rest = _launch(data)
         name, nul, arguments = rest.partition(b"\0")
         kernel = _name(name)
-        expected = sum(self._device.parameters(module, kernel))
-        if not nul or len(arguments) != expected:
-            raise Malformed(f"a launch with {len(arguments)} bytes of arguments, not {expected}")
+        sizes = self._device.parameters(module, kernel)
+        if not nul or len(arguments) != sum(sizes):
+            raise Malformed(f"a launch with {len(arguments)} bytes of arguments, not {sum(sizes)}")
         _, y, z = request.grid
         self.exceeds_grid |= y > MAX_GRID[1] or z > MAX_GRID[2]
         self._device.check(module, kernel, request)
         self._submit(
             readable(kernel), lambda: self._device.launch(module, kernel, request, arguments)
         )
-        # Words that are the same as in the kernel's last launch carry no information. The first
-        # launch is compared with zeros.
-        told = data[_NUMBER.size :]
-        known = self._arguments.get((module, name), bytes(len(told)))
-        self._arguments[module, name] = told
-        self._came(_changed_bytes(known, told))
+        extents = data[_NUMBER.size : len(data) - len(rest)]
+        told = self._launches.told((module, name), extents, arguments, sizes)
+        self._record.add_bytes(FROM_HOST, -(-told.values // 8))
+        chosen, self._bits = divmod(self._bits + told.choices, 8)
+        self._record.add_bytes(CHOSEN, chosen)
         return b""
 
     def _symbol(self, data: bytes) -> bytes:
@@ -435,15 +439,6 @@ def _number(data: bytes) -> int:
     if len(data) != _NUMBER.size:
         raise Malformed(f"{len(data)} bytes for a number")
     return int(_NUMBER.unpack(data)[0])
-
-
-def _changed_bytes(before: bytes, now: bytes) -> int:
-    """Return the number of bytes in the 4-byte words that differ; both have the same length."""
-    return sum(
-        _WORD_BYTES
-        for at in range(0, len(now), _WORD_BYTES)
-        if now[at : at + _WORD_BYTES] != before[at : at + _WORD_BYTES]
-    )
 
 
 def _name(data: bytes) -> str:

@@ -19,7 +19,7 @@ from harness.device import gpu_only
 from harness.device.executor import DeviceMemory
 from harness.device.operator_names import COMPLEX, JOINED, SCALED, is_known, is_library
 from harness.device.place import Place
-from harness.device.record import FROM_HOST, TO_HOST, Record
+from harness.device.record import CHOSEN, FROM_HOST, TO_HOST, Record
 from harness.device.tensors import put, tensor_at
 from harness.device.values import (
     Argument,
@@ -56,7 +56,7 @@ _MEMORY_FORMATS = range(4)
 _STRIDED = 0
 
 LEAST_OF_A_CALL = 8
-"""Least number of bytes from the host that a call counts as.
+"""Least number of bytes from the host that a call counts as, unless it launches a kernel.
 
 The choice of the tensors that a call is about is information, too.
 """
@@ -92,10 +92,9 @@ class Operators:
         with self._memory.queueing(waits=call.waits):
             results = call.copy() if name == "aten::copy_" else call.run()
         call.record(self._record, name)
-        self._record.add("copy", FROM_HOST, LEAST_OF_A_CALL * call.choices + reader.told)
-        told = bytes_told(results) + call.bytes_of_shapes()
-        if told:
-            self._record.add("copy", TO_HOST, told)
+        self._record.add_bytes(CHOSEN, LEAST_OF_A_CALL * call.choices)
+        self._record.add_bytes(FROM_HOST, reader.told)
+        self._record.add_bytes(TO_HOST, bytes_told(results) + call.bytes_of_shapes())
         return encode(results)
 
 
@@ -250,7 +249,8 @@ class _Call:
             record.add("operator", name, self._tensors[0].numel())
             return
         output = self._results[0] if self._results else None
-        multiplied = products(name, self._tensors, output) if output is not None else 0
+        factors = [each for at, each in enumerate(self._tensors) if at not in self._outs]
+        multiplied = products(name, factors, output) if output is not None else 0
         if any(tensor.is_complex() for tensor in tensors):
             # A complex product takes four real ones.
             name += COMPLEX

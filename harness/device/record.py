@@ -10,11 +10,19 @@ WORKERS: tuple[Worker, ...] = get_args(Worker)
 
 FROM_HOST, TO_HOST, IN_MODULES = "from host", "to host", "in modules"
 """Names of copies; `IN_MODULES` counts loaded device code that was built in the same step."""
+CHOSEN = "chosen"
+"""Name of a copy that counts choices of the host among what the device knows already.
+
+Such choices are the tensors of a call, and arguments of a launch that are known to the device.
+"""
+
+# The most entries of operators by size. Operators with further sizes share an entry for each name.
+_MOST_SIZES = 1024
 
 
 @dataclass(frozen=True)
 class Work:
-    """The sum of all calls of one operator or kernel, or of all copies of one kind.
+    """The sum of all calls of one operator of one size or kernel, or of all copies of one kind.
 
     Attributes:
         worker: Kind of the work: an operator of torch, a kernel, or a copy from or to the host. Any
@@ -40,12 +48,13 @@ class Work:
 class Record:
     """Sums of the work since they were last taken.
 
-    There is one entry for each operator, kernel and kind of copy, so that the record cannot grow
-    with the number of calls. A list of calls would need a limit, and a submission could fill it.
+    There is one entry for each operator and size, kernel and kind of copy, so that the record
+    cannot grow with the number of calls. A list of calls would need a limit, and a submission could
+    fill it. The sizes have a limit too, but beyond it their sums remain.
     """
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[Worker, str], list[int]] = {}
+        self._kinds: dict[tuple[Worker, str, tuple[int, int] | None], list[int]] = {}
 
     def add(
         self,
@@ -57,13 +66,21 @@ class Record:
         is_of_kernels: bool = False,
     ) -> None:
         """Record one call; the arguments have the meanings of `Work`'s attributes."""
-        sums = self._kinds.setdefault((worker, name), [0, 0, 0, 0])
+        size = (elements, multiplied) if worker == "operator" else None
+        if (worker, name, size) not in self._kinds and len(self._kinds) >= _MOST_SIZES:
+            size = None
+        sums = self._kinds.setdefault((worker, name, size), [0, 0, 0, 0])
         sums[0] += 1
         sums[1] += elements
         sums[2] += multiplied
         sums[3] += elements if is_of_kernels else 0
 
+    def add_bytes(self, name: str, count: int) -> None:
+        """Record a copy of some bytes, unless there are none."""
+        if count:
+            self.add("copy", name, count)
+
     def take(self) -> tuple[Work, ...]:
         """Return the work since the last call, and begin again."""
         kinds, self._kinds = self._kinds, {}
-        return tuple(Work(worker, name, *sums) for (worker, name), sums in kinds.items())
+        return tuple(Work(worker, name, *sums) for (worker, name, _), sums in kinds.items())

@@ -9,6 +9,7 @@ input are a small share of it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from harness.device.executor import KERNEL
 from harness.device.operator_names import computes, is_library, looks_up
-from harness.device.record import FROM_HOST, IN_MODULES, TO_HOST, Work
+from harness.device.record import CHOSEN, FROM_HOST, IN_MODULES, TO_HOST, Work
 from harness.finding import Check, Finding
 from harness.judging.operators import called_as
 from harness.messages.digests import digest
@@ -38,6 +39,9 @@ _LEAST_OPERATIONS = 0.25
 # constant.
 _MOST_OF_OUTPUT = 1 / 8
 _LEAST_HOST_BYTES = 4096
+# Bytes of choices, such as addresses, that a call may make for each operator of the reference. A
+# loop over steps launches kernels in each of them, and may have a small output.
+_CHOICES_OF_AN_OPERATOR = 32
 # Largest share of the inputs' bytes that may go to the host: eight bits of each number.
 _MOST_OF_INPUTS = 1 / 4
 _NUMBER_BYTES = 4
@@ -156,14 +160,16 @@ def _computes(work: Work) -> bool:
 
 def _of_library(library: Sequence[Work], need: Need, source: str) -> Iterator[str]:
     """Yield a message for each operator of a library that ran."""
+    multiplied: Counter[str] = Counter()
     for work in library:
-        name = called_as(work.name, source)
-        if not work.multiplied:
+        multiplied[work.name] += work.multiplied
+    for operator, products in multiplied.items():
+        name = called_as(operator, source)
+        if not products:
             yield f"{name} ran, so a library did the work"
         else:
             yield (
-                f"{name} did {percent(work.multiplied / need.products)} of the work, not its own "
-                "kernels"
+                f"{name} did {percent(products / need.products)} of the work, not its own kernels"
             )
 
 
@@ -172,7 +178,7 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
     if need is None:
         return
     if products > max(_MOST_SHARE * need.products, _MOST_PASSES * need.numbers):
-        names = ", ".join(sorted(work.name for work in everything if _computes(work)))
+        names = ", ".join(sorted({work.name for work in everything if _computes(work)}))
         yield (
             f"torch operators computed {percent(products / need.products)} of the "
             f"products that the output needs ({names})"
@@ -207,13 +213,22 @@ def no_kernel(source: str) -> str:
     return f"{said}; the file uses self.training, and a new model is in training mode"
 
 
-def output_from_host_messages(during: Sequence[Work], output: Tensor) -> Iterator[str]:
-    """Yield messages if the output, or code that may contain it, came from the host."""
+def output_from_host_messages(
+    during: Sequence[Work], output: Tensor, operators: int = 1
+) -> Iterator[str]:
+    """Yield messages if the output, or code that may contain it, came from the host.
+
+    Args:
+        during: Work that was done from the call's beginning to its end.
+        output: Output of the call.
+        operators: Number of the reference's operators.
+    """
     most = max(_MOST_OF_OUTPUT * output.nbytes, _LEAST_HOST_BYTES)
-    came, built = (
+    values, chosen, built = (
         sum(work.elements for work in during if work.name == name)
-        for name in (FROM_HOST, IN_MODULES)
+        for name in (FROM_HOST, CHOSEN, IN_MODULES)
     )
+    came = values + max(0, chosen - _CHOICES_OF_AN_OPERATOR * operators)
     if built >= most:
         yield f"{built:,} bytes of device code were built during a later call than the first"
     if came >= most:

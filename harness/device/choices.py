@@ -1,0 +1,123 @@
+"""Information in a worker's launches of kernels.
+
+A value that the device already knows tells only which of the known values the host has chosen: an
+address, a size, a stride, or a value of an earlier launch. A choice among n things takes log2(n)
+bits. All other values are counted whole, since they may be results that the host computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.device.executor import DeviceMemory
+
+_WORD_BYTES, _LONG_BYTES = 4, 8
+# The last differences between two launches that count as known, and the bits of choosing one.
+# With loops within loops, an argument changes by several differences in turn.
+_MOST_STEPS = 8
+_BITS_OF_STEP = 4
+# Bits of an address: the start of an allocation, or a place within one.
+_BITS_OF_START = 16
+_BITS_OF_PLACE = 32
+# The most values that are remembered.
+_MOST_KNOWN = 1 << 16
+
+
+@dataclass(frozen=True)
+class Bits:
+    """Information in bits.
+
+    Attributes:
+        values: Bits of values that the device did not know.
+        choices: Bits of choices among what the device knew.
+    """
+
+    values: int = 0
+    choices: int = 0
+
+    @staticmethod
+    def total(parts: Iterable[Bits]) -> Bits:
+        """Return the sum of some information."""
+        of_each = [*parts]
+        return Bits(sum(each.values for each in of_each), sum(each.choices for each in of_each))
+
+
+class Launches:
+    """A measure of the information in one worker's launches."""
+
+    def __init__(self, memory: DeviceMemory) -> None:
+        """Begin without launches; `memory` knows the allocations."""
+        self._memory = memory
+        self._last: dict[Hashable, Sequence[bytes]] = {}
+        self._steps: dict[Hashable, list[int]] = {}
+        self._known: set[bytes] = set()
+
+    def told(
+        self, kernel: Hashable, extents: bytes, arguments: bytes, sizes: Sequence[int]
+    ) -> Bits:
+        """Return the information in a launch.
+
+        Parts that are the same as in the kernel's last launch carry none. The first launch is
+        compared with zeros.
+
+        Args:
+            kernel: Identity of the kernel.
+            extents: The launch without its arguments.
+            arguments: Bytes of all arguments.
+            sizes: Size in bytes of each argument.
+        """
+        parts = [*_words(extents), *_parts(arguments, sizes)]
+        before = self._last.get(kernel) or [bytes(len(part)) for part in parts]
+        self._last[kernel] = parts
+        changed = (
+            self._part((kernel, number), now, was)
+            for number, (was, now) in enumerate(zip(before, parts, strict=True))
+            if now != was
+        )
+        return Bits.total((Bits(choices=(len(self._last) - 1).bit_length()), *changed))
+
+    def _part(self, place: Hashable, now: bytes, was: bytes) -> Bits:
+        """Return the information in a part that has changed, and remember it."""
+        step = int.from_bytes(now, "little") - int.from_bytes(was, "little")
+        steps = self._steps.setdefault(place, [])
+        bits = Bits(choices=_BITS_OF_STEP) if step in steps else self._without_step(place, now, was)
+        self._steps[place] = [step, *(each for each in steps if each != step)][:_MOST_STEPS]
+        if len(self._known) < _MOST_KNOWN:
+            self._known.add(now)
+        return bits
+
+    def _without_step(self, place: Hashable, now: bytes, was: bytes) -> Bits:
+        if now in self._known:
+            return Bits(choices=len(self._known).bit_length())
+        if len(now) < _LONG_BYTES:
+            return Bits(values=8 * len(now))
+        if bits := self._bits_of_address(int.from_bytes(now, "little")):
+            return Bits(choices=bits)
+        words = zip(_words(now), _words(was), strict=True)
+        return Bits.total(
+            self._part((place, number), word, before)
+            for number, (word, before) in enumerate(words)
+            if word != before
+        )
+
+    def _bits_of_address(self, address: int) -> int:
+        """Return the bits of an address within a live allocation, or 0 for another number."""
+        found = self._memory.find(address)
+        if not found or not found.is_live:
+            return 0
+        return _BITS_OF_START if address == found.start else _BITS_OF_PLACE
+
+
+def _words(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + _WORD_BYTES] for at in range(0, len(data), _WORD_BYTES))
+
+
+def _parts(data: bytes, sizes: Sequence[int]) -> Iterator[bytes]:
+    """Yield data of some sizes one after the other, in parts of at most eight bytes."""
+    start = 0
+    for size in sizes:
+        end = start + size
+        for at in range(start, end, _LONG_BYTES):
+            yield data[at : min(at + _LONG_BYTES, end)]
+        start = end

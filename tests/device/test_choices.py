@@ -1,0 +1,90 @@
+"""Information in launches, counted in bits."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+import torch
+
+from harness.device.choices import Bits, Launches
+from harness.device.executor import DeviceMemory
+from harness.simulator.hardware.memory import Allocation
+
+EXTENTS = struct.pack("<6I", 8, 1, 1, 128, 1, 1)
+BUFFERS = [0x7000_0000_0000 + (number << 16) for number in range(32)]
+BYTES = 1 << 12
+
+
+class Memory:
+    """A memory that has the buffers as its allocations."""
+
+    def find(self, address: int) -> Allocation | None:
+        """Return the allocation of an address, or None."""
+        start = address & ~0xFFFF
+        is_inside = start in BUFFERS and address - start < BYTES
+        return Allocation(start, BYTES, True, 0) if is_inside else None
+
+
+@pytest.fixture
+def launches() -> Launches:
+    """Return a count that has seen no launch."""
+    return Launches(cast(DeviceMemory, Memory()))
+
+
+def told(launches: Launches, arguments: Sequence[int | float], kernel: str = "k") -> Bits:
+    """Return the information of a launch with addresses or sizes, and with floats."""
+    kinds = ["d" if isinstance(each, float) else "Q" for each in arguments]
+    data = struct.pack("<" + "".join(kinds), *arguments)
+    return launches.told(kernel, EXTENTS, data, [8] * len(arguments))
+
+
+def test_same_launch_tells_nothing(launches: Launches) -> None:
+    """A launch like the last one of its kernel carries no information."""
+    told(launches, [BUFFERS[0], 4096])
+    assert told(launches, [BUFFERS[0], 4096]) == Bits()
+
+
+def test_addresses_and_known_values_are_choices(launches: Launches) -> None:
+    """An address of an allocation and a value of an earlier launch are no values of the host's."""
+    told(launches, [BUFFERS[0], 4096])
+    for number in range(1, 8):
+        arguments = [BUFFERS[number * 5 % 32], 4096]
+        assert told(launches, arguments).values == 0
+    again = told(launches, [BUFFERS[5], 4096])
+    assert again.values == 0
+    assert 0 < again.choices <= 8
+
+
+def test_step_that_repeats_is_a_small_choice(launches: Launches) -> None:
+    """The index of a loop, and addresses of rows, take some bits and no bytes."""
+    for step in range(3):
+        told(launches, [BUFFERS[0] + 96 * step, step])
+    assert told(launches, [BUFFERS[0] + 96 * 3, 3]) == Bits(choices=8)
+
+
+def test_new_values_count_whole(launches: Launches) -> None:
+    """Numbers that may be results count with all their bits."""
+    told(launches, [0.5])
+    numbers = torch.rand(50, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    counts = [told(launches, [number]).values for number in numbers.tolist()]
+    assert min(counts) >= 32
+    assert sum(counts) >= 60 * 50
+
+
+def test_choices_are_not_fewer_than_what_they_carry(launches: Launches) -> None:
+    """A byte that is told by the choice among 256 values counts eight bits at least."""
+    for value in range(256):
+        told(launches, [1.7 * value])
+    chosen = torch.randint(256, (500,), generator=torch.Generator().manual_seed(2))
+    costs = [told(launches, [1.7 * value]) for value in chosen.tolist()]
+    assert sum(each.choices + each.values for each in costs) >= 8 * 500 * 0.9
+
+
+def test_kernel_of_a_launch_is_a_choice(launches: Launches) -> None:
+    """A choice among kernels counts its bits, though their arguments never change."""
+    for _ in range(2):
+        costs = [told(launches, [BUFFERS[0]], f"k{number}") for number in range(16)]
+    assert {each.choices for each in costs} == {4}
