@@ -231,6 +231,7 @@ except torch.OutOfMemoryError as error:
     assert out == "CUDA out of memory"
 
 
+@pytest.mark.thorough
 def test_freed_memory_is_given_back(script: Script) -> None:
     """Successive allocations that together exceed the device's memory succeed."""
     out = script("""
