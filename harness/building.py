@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 from pathlib import Path
 
 from harness.evaluate import OnProgress, Progress, Request, settings_for
+from harness.problems.one_namespace import shared_constants
 from harness.worker.build_service import BuildEvent
 from harness.worker.device_worker import DeviceWorker
 from harness.worker.supervisor import WorkerFailure
@@ -28,7 +30,7 @@ def build(request: Request, on_progress: OnProgress = lambda _: None) -> tuple[P
     Raises:
         Exception: The errors of `evaluate`, if nothing can be evaluated at all.
     """
-    settings = settings_for(request)
+    settings, reference = settings_for(request), ast.parse(request.problem.read_bytes())
 
     def on_build(event: BuildEvent) -> None:
         if event.entry is None and not event.refusal:
@@ -40,5 +42,6 @@ def build(request: Request, on_progress: OnProgress = lambda _: None) -> tuple[P
         except WorkerFailure:
             return ()
         with contextlib.suppress(WorkerFailure):
-            worker.request("import")
+            shared = shared_constants(reference, worker.source)
+            worker.request("import", {"constants": shared})
         return worker.build_folders

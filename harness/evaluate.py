@@ -27,8 +27,10 @@ from harness.gpu.release import cuda_of_gpu
 from harness.judging import own_size, verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
+from harness.messages.channel import Message
 from harness.preflight import prepare
 from harness.problems.grid import OWN, Case, Grid, at_native_size, own_and_smaller
+from harness.problems.one_namespace import shared_constants, shared_in
 from harness.problems.problem import MOST_NUMBERS, Problem, load
 from harness.problems.search import Search
 from harness.problems.values import elements_of, numbers_given, undefined_runs
@@ -294,7 +296,7 @@ class _Evaluation:
         for _ in range(1 + MAX_RESTARTS):
             try:
                 with self._worker() as worker:
-                    fault = worker.request("import").header.get("fault")
+                    fault = self._import(worker, left).header.get("fault")
                     became = self._became_of_file(blank)
                     if became:
                         return self._stopped(blank, verdict.stop_for_changed_file(became))
@@ -339,6 +341,11 @@ class _Evaluation:
             coverage=coverage,
         )
         return conclude(blank, outcomes, self._problem)
+
+    def _import(self, worker: Worker, cases: Sequence[Case]) -> Message:
+        """Have a worker import the submission, with the constants of the first case."""
+        shared = shared_in(self._problem, cases[0], worker.source) if cases else {}
+        return worker.request("import", {"constants": shared})
 
     def _swallowed(self, outcomes: Sequence[CaseOutcome]) -> Iterator[str]:
         """Yield a note for each extension that did not compile, if no case failed because of it."""
@@ -500,8 +507,15 @@ class _Evaluation:
         return None if is_same else "changed"
 
     def _look_back(self, worker: Worker) -> Coverage | None:
-        """Note allocations that were never freed, and the PTX; return the lines that ran."""
+        """Note what the worker kept and read, and the PTX; return the lines that ran."""
         header = worker.request("leaks").header
+        shared = shared_constants(self._problem.tree, worker.source)
+        read = [name for name in header.get("constants", ()) if name in shared]
+        if read:
+            self._notes.append(
+                f"the file does not define {', '.join(read)}: it gets the reference's values, "
+                "because KernelBench executes both files in one namespace"
+            )
         sizes = header.get("leaks", ())
         if sizes:
             self._notes.append(

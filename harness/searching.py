@@ -14,6 +14,7 @@ from harness.judging.case_check import CaseOutcome
 from harness.judging.search import Searcher
 from harness.problems.configuration import Configuration
 from harness.problems.grid import Case, searched_case
+from harness.problems.one_namespace import shared_constants
 from harness.problems.problem import Problem
 from harness.problems.search import Search
 from harness.records.coverage import Coverage
@@ -134,7 +135,8 @@ class SearchRun:
     def _ready(self) -> Worker:
         if self._worker is None:
             self._worker = self._stack.enter_context(self._start())
-            fault = self._worker.request("import").header.get("fault")
+            own = shared_constants(self._problem.tree, self._worker.source)
+            fault = self._worker.request("import", {"constants": own}).header.get("fault")
             if fault:
                 raise WorkerFailure("import", "protocol", "the submission cannot be imported again")
         return self._worker

@@ -140,3 +140,33 @@ def test_submission_writes_beside_its_file(tmp_path: Path, built: str) -> None:
     report = check(built, "return relu(x)", tmp_path, *OWN)
     assert report.verdict == "passed", report.message
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"combine.py", "reference.py"}
+
+
+NOTE = (
+    "the file does not define {}: it gets the reference's values, because KernelBench executes "
+    "both files in one namespace"
+)
+RELU = "relu = build('relu', 'fmaxf(x[i], 0.0f)').relu\n"
+READS = {
+    "forward": ("", "assert x.shape == (batch_size, dim)"),
+    "import": ("SHAPE = (batch_size, dim)\n", "assert x.shape == SHAPE"),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("place", READS)
+def test_constants_of_the_reference_are_shared(tmp_path: Path, place: str) -> None:
+    """A submission reads the constants of each configuration, and a note says so."""
+    built, reads = READS[place]
+    report = check(RELU + built, f"{reads}\nreturn relu(x)", tmp_path)
+    assert (report.verdict, report.message) == ("passed", "")
+    assert {case.verdict for case in report.cases} == {"passed"}
+    assert NOTE.format("batch_size, dim") in report.notes
+
+
+def test_only_constants_of_the_reference_are_shared(tmp_path: Path) -> None:
+    """The reference's code is not available to a submission."""
+    report = check(RELU, "return relu(Model()(x))", tmp_path, *OWN)
+    assert report.verdict == "error"
+    assert "NameError: name 'Model' is not defined" in report.message
+    assert not any("does not define" in note for note in report.notes)

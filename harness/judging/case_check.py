@@ -138,7 +138,7 @@ class CaseCheck:
         self._problem = problem
         self._own = own or problem
         self._case = case
-        self._conversation = Conversation(worker, case)
+        self._conversation = Conversation(worker, problem, case)
         self._budget = budget
         self._sample = sample
         self._spent = 0

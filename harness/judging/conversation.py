@@ -14,6 +14,8 @@ from harness.judging.weights import Place, WeightsMismatchError, match_weights
 from harness.messages.channel import MAX_TENSOR_BYTES, Message
 from harness.messages.digests import digest
 from harness.problems.grid import Case
+from harness.problems.one_namespace import shared_in
+from harness.problems.problem import Problem
 from harness.problems.values import initialisation_seed
 from harness.worker.answers import findings_of
 from harness.worker.supervisor import Step, Worker
@@ -48,9 +50,10 @@ class Conversation:
         places: ModelNew's parameter for each of the reference's weights; None before `match`.
     """
 
-    def __init__(self, worker: Worker, case: Case) -> None:
+    def __init__(self, worker: Worker, problem: Problem, case: Case) -> None:
         self._worker = worker
         self._case = case
+        self._constants = {"constants": shared_in(problem, case, worker.source)}
         self.places: Mapping[str, Place] | None = None
 
     @property
@@ -90,6 +93,10 @@ class Conversation:
             raise StepFault(stop, findings_of(answer))
         return answer
 
+    def import_submission(self) -> None:
+        """Have the worker import the submission; raise as `ask` does."""
+        self.ask("import", self._constants)
+
     def construct(self, *, elements: int = 0) -> Message:
         """Have the worker construct the model; raise as `ask` does.
 
@@ -102,6 +109,7 @@ class Conversation:
             "named": dict(call.named),
             "numbers": sorted(self._case.numbers.items()),
             "multiprocessors": self._case.multiprocessors,
+            **self._constants,
             "seed": seed,
         }
         return self.ask("construct", header, elements=elements)

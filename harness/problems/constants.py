@@ -16,6 +16,11 @@ from typing import Any
 
 _INPUTS = "get_inputs"
 _READERS = (_INPUTS, "get_init_inputs")
+_OF_VALUES = (
+    ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.UnaryOp, ast.BinOp, ast.Subscript, ast.Slice,
+    ast.operator, ast.unaryop, ast.expr_context,
+)  # fmt: skip
+"""Parts of an expression whose value its text states."""
 # A smaller number in a function may be the index of a dimension, or a parameter of a distribution.
 _LEAST_SIZE = 8
 _ONE = "n1["
@@ -40,6 +45,56 @@ def constants_of(tree: ast.Module) -> dict[str, int]:
     """
     values = {name: _integer(node) for name, node in _places(tree)}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def values_of(tree: ast.Module) -> dict[str, object]:
+    """Return the names that a file's top level gives a value, where its text states the value.
+
+    Numbers, texts, tuples, lists and dicts of such are values, and arithmetic on them and on
+    earlier names. Calls are not calculated.
+
+    >>> values_of(ast.parse("n = 8; shape = (n, 2 * n); eps = 1e-5; x = len(shape); n += 1"))
+    {'shape': (8, 16), 'eps': 1e-05}
+    """
+    values: dict[str, object] = {}
+    for statement in tree.body:
+        stated = _stated(statement, values)
+        for name in stored_names(statement):
+            values.pop(name, None)
+        values.update(stated)
+    return values
+
+
+def _stated(statement: ast.stmt, known: Mapping[str, object]) -> dict[str, object]:
+    """Return the values that an assignment gives to names, if its text states them."""
+    if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+        return {}
+    if not all(_is_stated(node, known) for node in ast.walk(statement.value)):
+        return {}
+    # The assignment itself unpacks what it assigns. It contains no call.
+    values = {**known, "__builtins__": {}}
+    try:
+        exec(compile(ast.Module([statement], []), "constants", "exec"), values)  # noqa: S102
+    except Exception:  # such as a division by zero
+        return {}
+    return {name: values[name] for name in stored_names(statement)}
+
+
+def _is_stated(node: ast.AST, known: Container[str]) -> bool:
+    return node.id in known if isinstance(node, ast.Name) else isinstance(node, _OF_VALUES)
+
+
+def stored_names(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement of the top level binds, wherever it does so."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {statement.name}
+    stored = {
+        each.id
+        for each in ast.walk(statement)
+        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)
+    }
+    imports = (each for each in ast.walk(statement) if isinstance(each, ast.alias))
+    return stored | {each.asname or each.name.partition(".")[0] for each in imports}
 
 
 def names_of_inputs(tree: ast.Module) -> frozenset[str]:

@@ -77,7 +77,7 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
     (case,) = cases_for(problem, submission, "own", "simulator", seed=request.seed)
     try:
         with DeviceWorker(settings_for(request), request.deadlines, lambda _: None) as worker:
-            answer = _run(Conversation(worker, case), problem, case)
+            answer = _run(Conversation(worker, problem, case), problem, case)
     except WorkerFailure as failure:
         raise ProfileError(str(failure)) from None
     except StepFault as fault:
@@ -98,7 +98,7 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
 
 def _run(conversation: Conversation, problem: Problem, case: Case) -> Message:
     values = values_for(problem, case, runs_for(problem)[0])
-    conversation.ask("import", {})
+    conversation.import_submission()
     conversation.construct(elements=sum(weight.numel() for weight in values.weights.values()))
     return conversation.ask("profile", {}, values.inputs, elements=MOST_ELEMENTS)
 

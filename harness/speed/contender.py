@@ -88,7 +88,7 @@ class TimedSubmission:
         self._own_work = OwnWork(problem, case, conversation.source)
         self._is_first = True
         with _faults():
-            conversation.ask("import", {})
+            conversation.import_submission()
             elements = sum(weight.numel() for weight in weights.values())
             constructed = conversation.construct(elements=elements)
             conversation.match(weights, constructed, lambda: unused_weights(problem))

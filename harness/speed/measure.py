@@ -160,7 +160,7 @@ class _Contenders:
             contenders.append(
                 TimedSubmission(
                     entry.name,
-                    Conversation(worker, self._case),
+                    Conversation(worker, self._problem, self._case),
                     self._problem,
                     self._case,
                     self._weights,
@@ -173,7 +173,7 @@ class _Contenders:
         """Return the baselines that can be constructed; add the others to `left_out`."""
         contenders: list[Contender] = []
         for kind, worker in self._baselines.items():
-            conversation = Conversation(worker, self._case)
+            conversation = Conversation(worker, self._problem, self._case)
             try:
                 worker.start()
                 prepare_baseline(conversation, self._weights)

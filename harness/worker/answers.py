@@ -126,7 +126,7 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
     },
     "weights": {},
     "forward": {"type": is_line, "outputs": list_of(_OUTPUT), "findings": _FINDINGS},
-    "leaks": {},
+    "leaks": {"constants": list_of(is_line)},
 }
 
 

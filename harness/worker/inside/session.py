@@ -7,12 +7,8 @@ outputs.
 from __future__ import annotations
 
 import gc
-import importlib.util
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -25,6 +21,7 @@ from harness.worker.inside.asking import Asking
 from harness.worker.inside.client_device import ClientDevice
 from harness.worker.inside.faults import name_tensors_by_shape
 from harness.worker.inside.state import StateWatch
+from harness.worker.inside.submission_module import SubmissionModule
 from harness.worker.inside.values import Values
 from harness.worker.settings import Instructions
 
@@ -33,14 +30,13 @@ class Session:
     """One submission's steps in this process."""
 
     def __init__(self, told: Instructions, asking: Asking) -> None:
-        self._submission = told.submission
+        self._submission = SubmissionModule(told.submission)
         name_tensors_by_shape()
         self._device = ClientDevice(told.libraries, told.device, told.properties)
         self._asking = asking
         ExtensionLoader(told.submission, self._build).install()
         self._values = Values(self._device)
         self._model: torch.nn.Module | None = None
-        self._module: Any = None
         self._numbers: dict[int, Number] = {}
         self._watch = StateWatch()
         self._imported: list[Finding] = []
@@ -61,30 +57,24 @@ class Session:
             "leaks": self.forget,
         }
 
-    def import_submission(self, _: Message) -> Answer:
+    def import_submission(self, message: Message) -> Answer:
         """Run the submission's file as a module."""
-        path = self._submission
-        name = _module_name(path)
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{path.name} is not a Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        self._module = module
+        self._submission.execute(message.header["constants"])
         self._imported = self._watch.changes("during import")
         return {}, ()
 
     def construct(self, message: Message) -> Answer:
         """Construct `ModelNew` on the device, and answer with its parameters and buffers."""
-        torch.manual_seed(message.header["seed"])
+        header = message.header
         self._model = None
-        self._numbers = dict(message.header["numbers"])
+        self._numbers = dict(header["numbers"])
         self._values.forget()
         # Each case gets a working device, even if the case before has broken it.
-        self._device.recover(message.header["multiprocessors"])
-        header = message.header
-        model = self._module.ModelNew(*header["positional"], **header["named"])
+        self._device.recover(header["multiprocessors"])
+        if self._submission.configure(header["constants"]):
+            self._imported += self._watch.changes("during import")
+        torch.manual_seed(header["seed"])
+        model = self._submission.construct(*header["positional"], **header["named"])
         self._model = model.cuda()
         # Findings of the import belong to every case.
         findings = [*self._imported, *self._watch.changes("during construction")]
@@ -120,11 +110,14 @@ class Session:
         return {**header, "findings": list(map(asdict, findings))}, tensors
 
     def forget(self, _: Message) -> Answer:
-        """Drop the model, so that only memory that its C++ has not freed is left."""
+        """Drop the model, so that only memory that its C++ has not freed is left.
+
+        The answer names the constants of the reference that the submission has read.
+        """
         self._model = None
         self._values.forget()
         gc.collect()
-        return {}, ()
+        return {"constants": self._submission.names_read()}, ()
 
     def _forward(self) -> torch.nn.Module:
         assert self._model is not None, "construct comes first"  # noqa: S101
@@ -136,9 +129,3 @@ class Session:
         state = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
         # Messages cannot carry some dtypes, such as complex ones. No weight has such a counterpart.
         return {name: value for name, value in state.items() if value.dtype in DTYPES.values()}
-
-
-def _module_name(path: Path) -> str:
-    """Return the file's name, with a suffix if another module has it: torch.py is not torch."""
-    is_taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
-    return f"{path.stem}_of_submission" if is_taken else path.stem
