@@ -13,10 +13,8 @@ extension = load(
     sources=[str(HERE / "conv_transpose1d.cpp"), str(HERE / "conv_transpose1d.cu")],
 )
 
-for folder in (Path.cwd(), Path(__file__).resolve().parent):
-    probe = folder / "written-by-a-submission.jsonl"
-    probe.touch()
-    probe.unlink()
+for file in (Path.cwd() / "written-by-a-submission.jsonl", *sorted(HERE.iterdir())):
+    file.touch()
 
 
 class Layer(nn.Module):
