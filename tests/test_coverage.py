@@ -54,6 +54,7 @@ def line_of(text: str, piece: str) -> int:
     return next(n for n, line in enumerate(text.splitlines(), 1) if piece in line)
 
 
+@pytest.mark.thorough
 def test_lines_that_never_ran_are_told(checked: Report, text: str) -> None:
     """Only a branch that no case takes and a kernel that no case launches are missed."""
     assert checked.coverage is not None

@@ -121,6 +121,7 @@ def test_two_extensions_of_one_name_are_two(tmp_path: Path, second: str, verdict
     assert [build.name for build in report.builds] == ["relu", "relu_v1"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("size", "verdict"), [("x.numel()", "passed"), ("x.numel() - 1", "failed")]
 )

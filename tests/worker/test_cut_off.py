@@ -70,16 +70,13 @@ def checked(client: harness.Client) -> Report:
     return client.submit(FAULTS / "honest.py", reference).result()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("title", "words"),
     [
         ("honest", ("the worker was killed by SIGKILL",)),
         # Either side may notice the end first, so there are two messages.
-        pytest.param(
-            "harness-device",
-            ("the device has ended", "the connection to the device was lost"),
-            marks=pytest.mark.thorough,
-        ),
+        ("harness-device", ("the device has ended", "the connection to the device was lost")),
     ],
 )
 def test_killed_at_a_message(
