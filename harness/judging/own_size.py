@@ -17,6 +17,7 @@ from harness.records.report import CaseReport, Verdict, not_run
 
 _DEPENDS_ON_SIZE: tuple[Verdict, ...] = ("failed", "error")
 _DEPENDS_ON_NO_SIZE = ("own work: ", "does not compile: ")
+_OF_ANY_SIZE = ("racecheck", "synccheck")
 # Limits of the oracle's work at the native size, for which it takes a minute and 3 GB at most.
 _MOST_NUMBERS = 1 << 25
 _MOST_PRODUCTS = 1 << 33
@@ -58,6 +59,9 @@ def _may_be_of_size(report: CaseReport) -> bool:
     if report.verdict not in _DEPENDS_ON_SIZE or report.message.startswith(_DEPENDS_ON_NO_SIZE):
         return False
     failing = failing_findings(report.findings)
+    # Races alone are mistakes at every size. Accesses out of bounds may cause races, too.
+    if failing and all(finding.check in _OF_ANY_SIZE for finding in failing):
+        return False
     is_of_kernels = not failing or any(finding.kernel for finding in failing)
     return is_of_kernels or report.comparison is not None
 
