@@ -917,6 +917,9 @@ VERSIONS: Mapping[str, Versions] = {
     ),
     "kl_divergence": Versions(
         wrong={
+            "without targets of 0": (
+                "return (targets * (targets.log() - predictions.log())).sum() / len(targets)"
+            ),
             "the other way round": (
                 "return (predictions * (predictions.log() - targets.log())).sum() / len(targets)"
             ),
@@ -929,8 +932,8 @@ VERSIONS: Mapping[str, Versions] = {
         },
         right={
             "by terms": (
-                "t = targets * (targets.log() - predictions.log())\n"
-                "return t.cumsum(1)[:, -1].sum() / len(t)"
+                "terms = torch.special.xlogy(targets, targets) - targets * predictions.log()\n"
+                "return terms.sum() / len(targets)"
             ),
         },
     ),
