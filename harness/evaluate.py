@@ -27,6 +27,7 @@ from harness.gpu.release import cuda_of_gpu
 from harness.judging import own_size, verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
+from harness.judging.division import Division
 from harness.messages.channel import Message
 from harness.preflight import prepare
 from harness.problems.grid import OWN, Case, Grid, at_native_size, own_and_smaller
@@ -195,12 +196,12 @@ def _notes(problem: Problem, cases: Sequence[Case], schedule: int) -> Iterator[s
     reduced = [case for case in cases if case.label == "reduced"]
     if reduced:
         from_to = zip(problem.input_shapes, reduced[0].input_shapes, strict=True)
-        cut = ", ".join(f"{old} to {new}" for old, new in from_to if old != new)
+        cut = ", ".join(f"{new} in place of {old}" for old, new in from_to if old != new)
         if cut:
             most = max(math.prod(shape) for case in cases for shape in case.input_shapes)
             yield (
-                f"the problem's own inputs are cut down: {cut}; their native size was not run, nor "
-                f"any input of more than {most:,} numbers"
+                f"the own configuration ran with inputs of {cut}; the largest input of any case "
+                f"had {most:,} numbers"
             )
     without = Counter(name for case in cases for name in undefined_runs(problem.at(case.constants)))
     alike: dict[int, list[str]] = {}
@@ -272,6 +273,8 @@ class _Evaluation:
         self._time = TimeLeft(request.deadlines)
         self._call_budget = request.call_budget
         self._left = _CALLS_OF_A_CHECK * request.call_budget
+        # How the problem's own configuration divides the work, once it has passed.
+        self._division: Division | None = None
         self._on_progress = on_progress
         self._builds: dict[str, BuildReport] = {}
         self._refused: dict[str, str] = {}
@@ -400,6 +403,8 @@ class _Evaluation:
         else:
             outcome = self._converse(worker, case, self._call_budget)
             self._left -= outcome.spent
+        if case.label in OWN:
+            self._division = outcome.division
         report = replace(outcome.report, seconds=time.monotonic() - start)
         return replace(outcome, report=report)
 
@@ -485,7 +490,10 @@ class _Evaluation:
         for size in (needed, sys.maxsize):
             try:
                 self._hold(size)
-                return CaseCheck(problem, case, worker, device, budget, self._problem, sample).run()
+                check = CaseCheck(
+                    problem, case, worker, device, budget, self._problem, sample, self._division
+                )
+                return check.run()
             except (torch.OutOfMemoryError, DriverError) as error:
                 why = (
                     f"the GPU has too little memory left for the harness's own computation: {error}"

@@ -217,13 +217,13 @@ def test_one_case_alone_is_quick_and_leaves_no_report(here: Here) -> None:
     """`--case` replays one case with its full explanation, and keeps no report."""
     done = here.harness("check", "submissions", "--case", CASE, "--seed", "1")
     assert done.status == 1, done.err
-    assert "mine on conv_transpose1d: failed: 1 of 1 cases wrong: " in done.out
+    assert "mine on conv_transpose1d: failed: 1 of 1 cases failed: " in done.out
     assert f"smallest failing case: {CASE}" in done.out
     assert "diagnosis: no divisibility test" in done.out
     assert "note: 1 case only (--case); no report was kept" in done.out
     assert here.kept == []
     done = here.harness("check", "submissions", "--case", CASE, "--case", "reduced", "--seed", "1")
-    words = "failed: own configuration right; 1 of 1 others wrong: "
+    words = "failed: own configuration right; 1 of 1 others failed: "
     assert f"mine on conv_transpose1d: {words}" in done.out, done.out
     assert here.kept == []
 
@@ -352,7 +352,7 @@ def test_a_check_does_without_torch_s_compiler(here: Here) -> None:
     """A check does not import torch's compiler, which it does not use and which takes seconds."""
     options = ("check", "submissions", "--case", CASE, "--seed", "1")
     done = run([sys.executable, "-X", "importtime", "-m", "harness", *options], here.folder)
-    assert "1 of 1 cases wrong" in done.out
+    assert "1 of 1 cases failed" in done.out
     imported = {line.rpartition("|")[2].strip() for line in done.err.splitlines()}
     assert "torch" in imported
     assert "torch._dynamo" not in imported

@@ -211,7 +211,7 @@ def test_full_disk_is_told(tmp_path: Path) -> None:
         assert (done.out, done.err.count("\n")) == ("", 1)
         alone.start_worker(2).wait_for_error("Registered to:", 1)
         done = alone.harness(*COMMAND).outcome()
-        assert "plain on double: failed: own configuration wrong" in done.out, done
+        assert "plain on double: failed: own configuration failed" in done.out, done
     finally:
         alone.close()
 

@@ -20,7 +20,7 @@ LINES = {
     "exit_at_import": "error: the worker exited with status 0 while importing the submission",
     "honest": "passed: ",
     "illegal_address": (
-        "failed: own configuration wrong: memcheck: 4-byte store through an address that is not "
+        "failed: own configuration failed: memcheck: 4-byte store through an address that is not "
         "device"
     ),
     "interrupt_in_forward": ERROR + "KeyboardInterrupt: (interrupt_in_forward.py:8, in forward)",

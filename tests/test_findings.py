@@ -169,7 +169,9 @@ def test_race_fails_a_case_whose_output_is_right(report: Report) -> None:
         f"racecheck: 4-byte store at {place('// store')} races with the load at {place('// load')} "
         "by thread ("
     )
-    assert "no barrier between them in flip, block (0,0,0) thread" in case.message
+    assert (
+        "no barrier between them in flip, the first access by block (0,0,0) thread" in case.message
+    )
 
 
 def test_deadlock_is_told_with_both_lines(report: Report) -> None:

@@ -106,8 +106,8 @@ def test_any_reference_is_checked_in_many_sizes(tmp_path: Path) -> None:
     cut = report.cases[0].input_shapes[0]
     most = max(math.prod(case.input_shapes[0]) for case in report.cases)
     assert report.notes == (
-        f"the problem's own inputs are cut down: (4096, 1000) to {cut}, (4096, 1000) to {cut}; "
-        f"their native size was not run, nor any input of more than {most:,} numbers",
+        f"the own configuration ran with inputs of {cut} in place of (4096, 1000), {cut} in place "
+        f"of (4096, 1000); the largest input of any case had {most:,} numbers",
     )
 
 
@@ -404,7 +404,7 @@ def test_own_configuration_is_told_apart_from_other_sizes(tmp_path: Path) -> Non
     failing = report.case(report.smallest_failure)
     case = ("--seed", str(report.seed), "--case", failing.id)
     again = harness("check", "--reference", "reference.py", "combine.py", *case, folder=tmp_path)
-    assert f"failed: 1 of 1 cases wrong: {failing.message}\n" in again.out, again.out + again.err
+    assert f"failed: 1 of 1 cases failed: {failing.message}\n" in again.out, again.out + again.err
     assert check(whole, tmp_path, "--grid", "own").verdict == "passed"
 
 
@@ -1137,7 +1137,7 @@ def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) ->
     quick = check_on(reference, SUBMISSION, tmp_path, "--grid", "own").cases[0].input_shapes
     assert shape < quick[0]
     cut, *larger = report.notes
-    assert cut.startswith(f"the problem's own inputs are cut down: (4096, 1000) to {shape}, ")
+    assert cut.startswith(f"the own configuration ran with inputs of {shape} in place of ")
     assert larger[0].startswith(f"reduced with inputs of {', '.join(map(str, quick))}: not run: ")
     for note in larger:
         assert "more than 0.2 G thread-instructions in one call" in note

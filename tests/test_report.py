@@ -78,7 +78,7 @@ def test_text_of_a_failure_leads_to_it() -> None:
     """
     text = full(report(WRONG, message="2 of 6 elements are wrong", smallest_failure="k3"))
     first, *rest = text.splitlines()
-    assert first == "mine on conv: failed: 1 of 1 cases wrong: 2 of 6 elements are wrong"
+    assert first == "mine on conv: failed: 1 of 1 cases failed: 2 of 6 elements are wrong"
     assert "  diagnosis: padding ignored: add it" in rest
     assert "    first wrong index [0, 1, 2]: expected 1.0, got nan" in rest
     assert "memcheck: 4-byte store past the end in fill at mine.py:12, block (0,0,0)" in text
@@ -112,11 +112,15 @@ OWN_CASE = CaseReport("reduced", "reduced", {}, ((1, 2, 3),), "passed")
         ("passed", ["passed"] * 4, "own configuration right; all 4 others right"),
         ("passed", [], "own configuration right"),
         ("passed", ["passed"], "own configuration right; the other one right"),
-        ("passed", ["failed", "passed", "passed"], "own configuration right; 1 of 3 others wrong"),
-        ("failed", ["failed", "error"], "own configuration wrong; 1 of 2 others wrong, 1 in error"),
+        ("passed", ["failed", "passed", "passed"], "own configuration right; 1 of 3 others failed"),
+        (
+            "failed",
+            ["failed", "error"],
+            "own configuration failed; 1 of 2 others failed, 1 in error",
+        ),
         ("passed", ["declined"] * 3, "own configuration right; 3 of 3 others declined"),
         ("declined", ["passed"] * 2, "own configuration declined; all 2 others right"),
-        (None, ["failed", "passed"], "1 of 2 cases wrong"),
+        (None, ["failed", "passed"], "1 of 2 cases failed"),
     ],
 )
 def test_line_says_first_how_the_own_configuration_did(
@@ -160,7 +164,8 @@ def test_warning_has_its_line() -> None:
     cases = [case("passed", f"k{number}", findings=(warning,)) for number in range(2)]
     passed = report(*cases, case("passed"), verdict="passed", precision="fp32")
     assert headline(passed) == "mine on conv: passed: all 3 cases right; fp32; 1 warning"
-    told = "  racecheck (warning): 4-byte store past the end in fill, block (0,0,0) thread (3,0,0)"
+    told = "  racecheck (warning): 4-byte store past the end in fill, the first access by "
+    told += "block (0,0,0) thread (3,0,0)"
     assert full(passed).splitlines()[1:] == [f"{told} and 9 more; in 2 of 3 cases"]
     failure = replace(WRONG, id="k9", findings=(*WRONG.findings, warning))
     failed = report(*cases, failure, smallest_failure="k9")

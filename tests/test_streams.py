@@ -286,7 +286,7 @@ def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
 def test_work_that_nobody_waits_for_is_named(lines: dict[str, str], name: str) -> None:
     """The message names the kernel or operator whose work nothing waits for."""
     expected = f"{NOT_AWAITED[name]}: runs on a stream that the caller's stream does not wait for"
-    assert f"own configuration wrong: racecheck: {expected}" in lines[name].split("\n")[0]
+    assert f"own configuration failed: racecheck: {expected}" in lines[name].split("\n")[0]
 
 
 @pytest.mark.thorough

@@ -402,7 +402,7 @@ def test_failure_that_explains_most_is_shown_first(tmp_path: Path) -> None:
     assert 0 < other.count < report.count("failed") / 2
     line, *rest = full(report).splitlines()
     assert line.startswith(
-        "flat_index on conv_transpose1d_dilated: failed: own configuration wrong"
+        "flat_index on conv_transpose1d_dilated: failed: own configuration failed"
     )
     assert any(other.message in each for each in rest)
 

@@ -30,13 +30,19 @@ class ProgressLines:
         self._lock = threading.Lock()
         self._under_way: dict[str, _Evaluation] = {}
 
-    def follow(self, request: Request) -> OnProgress:
-        """Return the progress callback for a request, which any thread may call."""
-        evaluation = _Evaluation(request.title)
+    def follow(self, request: Request, version: str = "") -> OnProgress:
+        """Return the progress callback for a request, which any thread may call.
+
+        Args:
+            request: The request.
+            version: Name of the submission's version, if there are several.
+        """
+        title = f"{request.title}, {version}" if version else request.title
+        evaluation = _Evaluation(title)
 
         def tell(progress: Progress) -> None:
             with self._lock:
-                self._under_way.setdefault(request.title, evaluation)
+                self._under_way.setdefault(title, evaluation)
                 is_news = evaluation.add(progress)
                 if not self._out.isatty():
                     if is_news:
@@ -73,17 +79,23 @@ class _Evaluation:
 
     @property
     def state(self) -> str:
-        """The state in one line."""
+        """The state in one line, with the message of the first case that did not pass."""
+        first = f", the first is {self._first_wrong}" if self._wrong else ""
+        return f"{self._counts}{first}"
+
+    @property
+    def _counts(self) -> str:
         if not self._cases:
             return f"{self.title}: {self._doing}"
         done = f"{self.title}: {self._done} of {self._cases} cases done"
         if self._is_searching:
             return f"{done}; searching for more"
-        if not self._wrong:
-            return done
+        return f"{done}, {len(self._wrong)} did not pass" if self._wrong else done
+
+    @property
+    def _first_wrong(self) -> str:
         first = self._wrong[0]
-        told = cut(one_line(f"{first.id}: {first.message}"))
-        return f"{done}, {len(self._wrong)} did not pass, the first is {told}"
+        return cut(one_line(f"{first.id}: {first.message}"))
 
     def add(self, progress: Progress) -> bool:
         """Record progress, and return whether `line` is worth printing."""
@@ -102,13 +114,15 @@ class _Evaluation:
             if progress.case.verdict in AMISS:
                 self._wrong.append(progress.case)
         now = time.monotonic()
+        is_first_wrong = known != len(self._wrong) == 1
         # A log gets a line for a build, for a search, for the first wrong case, and after a long
         # silence. One line for each case would hide these.
         is_news = (
             progress.event in ("building", "searching")
-            or (known != len(self._wrong) == 1 and self._done < self._cases)
+            or (is_first_wrong and self._done < self._cases)
             or now - self._last_told > _QUIET_SECONDS
         )
         if is_news:
-            self._last_told, self.line = now, self.state
+            # A log has the message of the first wrong case once.
+            self._last_told, self.line = now, self.state if is_first_wrong else self._counts
         return is_news

@@ -14,7 +14,7 @@ from harness.defaults import CALL_BUDGET
 from harness.engines.engine import EngineChoice, evaluate_all
 from harness.engines.evaluator import EvaluationError
 from harness.engines.progress import ProgressLines
-from harness.evaluate import Request, fresh_run
+from harness.evaluate import OnProgress, Request, fresh_run
 from harness.gate.before import RecordError
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.gate.decision import Change, Decision
@@ -114,7 +114,12 @@ def decide(
         options.engine.prepare()
     # All evaluations finish before the first measurement, because a GPU that times must be idle.
     engine = options.engine.start(options.jobs, len(requests))
-    results = dict(evaluate_all(engine, requests, ProgressLines(sys.stderr).follow))
+    lines, of_base = ProgressLines(sys.stderr), {id(each.base) for each in asked if each.base}
+
+    def follow(request: Request) -> OnProgress:
+        return lines.follow(request, "base" if id(request) in of_base else "this tree")
+
+    results = dict(evaluate_all(engine, requests, follow))
     in_order = (results[place] for place in range(len(requests)))
     sides = [
         _EvaluatedPair(

@@ -26,7 +26,8 @@ from harness.judging.causes import (
 )
 from harness.judging.compare import classify, loosest
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
-from harness.judging.integrity import changed_values, judge_arithmetic
+from harness.judging.division import Division
+from harness.judging.integrity import Judged, changed_values, judge_arithmetic
 from harness.judging.judge import judge, judge_with_bits
 from harness.judging.kept_bits import Rounding
 from harness.judging.layouts import WORDS, claims_to_handle
@@ -96,6 +97,7 @@ class CaseOutcome:
         kernels: Counters of the kernels in the first run of the own configuration on the simulator.
         spent: Thread-instructions of the case's calls on the simulator.
         roundings: Operands that were rounded, for each call that showed it.
+        division: What torch did and what the kernels, if the case passed.
     """
 
     report: CaseReport
@@ -109,6 +111,7 @@ class CaseOutcome:
     kernels: tuple[KernelProfile, ...] = ()
     spent: int = 0
     roundings: tuple[Rounding, ...] = ()
+    division: Division | None = None
 
 
 class CaseCheck:
@@ -123,6 +126,7 @@ class CaseCheck:
         budget: int | None = None,
         own: Problem | None = None,
         sample: int | None = None,
+        division: Division | None = None,
     ) -> None:
         """Prepare the check.
 
@@ -134,6 +138,7 @@ class CaseCheck:
             budget: The most thread-instructions of a call on the simulator; None for no limit.
             own: The reference with its own sizes; None if `problem` has them.
             sample: Seed of the blocks that run; None for all.
+            division: How the problem's own configuration divided the work, if it passed.
         """
         self._problem = problem
         self._own = own or problem
@@ -159,6 +164,11 @@ class CaseCheck:
         self._telling: Precision | None = None
         self._own_work = OwnWork(problem, case, worker.source)
         self._shares: list[float] = []
+        self._own_division = division
+        self._division: Division | None = None
+        self._left: tuple[str, ...] = ()
+        # Why torch does the work in this case, though not in the own configuration.
+        self._fallback = ""
         self._calls = calls_for(problem, case)
         self._is_on_gpu = oracle_device.type == "cuda"
         self._is_own = case.label in OWN
@@ -200,6 +210,7 @@ class CaseCheck:
             self._kernels,
             self._spent,
             tuple(self._roundings),
+            self._division if report.verdict == "passed" else None,
         )
 
     def _run_calls(self) -> None:
@@ -417,7 +428,7 @@ class CaseCheck:
         """Make a call with inputs in another layout; return whether another such call can follow.
 
         A wrong result fails the case only if the submission's text promises to handle such inputs.
-        Otherwise it becomes a note.
+        Otherwise it becomes a note, and so does torch's work.
         """
         is_promised = claims_to_handle(self._conversation.source, call.arrangement)
         if call.arrangement in VAST:
@@ -425,25 +436,25 @@ class CaseCheck:
         if self._is_on_gpu and not is_promised:
             # A wild access would break the GPU's context for the cases that follow.
             return True
-        before, other = list(self._findings), self._other
+        before, other, fallback = list(self._findings), self._other, self._fallback
         try:
             answer = self._forward(call, values)
             self._judge(call, values, answer, self._weights)
-            told = "the output is wrong"
+            told, can_follow = "the output is wrong", True
         except StepFault as fault:
             if is_promised and not fault.stop.is_refusal:
                 raise
-            told = fault.stop.message
+            told, can_follow = fault.stop.message, False
         else:
+            if is_promised or (not self._is_amiss and self._fallback == fallback):
+                return not self._is_amiss
             if not self._is_amiss:
-                return True
-            if is_promised:
-                return False
+                told = verdict.FALLS_BACK
         self._findings, self._faults, self._wrong = before, [], None
-        self._other = other
+        self._other, self._fallback = other, fallback
         self._comparisons.pop(call.name, None)
         self._notes.append(f"{WORDS[call.arrangement]}: {told}")
-        return told == "the output is wrong"
+        return can_follow
 
     def _takes_vast(self, call: Call, values: Values, *, is_promised: bool) -> bool:
         """Make a call with a vast input; return whether another such call can follow.
@@ -530,8 +541,21 @@ class CaseCheck:
         judged = self._own_work.judge(
             answer, outputs, operands, is_dense=is_dense, is_first=is_first
         )
-        self._take_work(judged.findings, found)
+        self._keep_work(judged, found)
+
+    def _keep_work(self, judged: Judged, found: Sequence[Finding]) -> None:
+        """Keep a judgement of own work; `found` are the findings of the same call.
+
+        If the own configuration is the submission's own work, torch may do more in other cases.
+        """
         self._shares += [judged.share] if judged.share is not None else []
+        if judged.division:
+            self._division = judged.division.joined(self._division)
+            self._left = self._left or judged.left
+        if not (self._own_division and judged.division and judged.is_of_torch):
+            self._take_work(judged.findings, found)
+        elif not judged.division.is_like(self._own_division):
+            self._fallback = self._fallback or judged.findings[0].message
 
     def _take(self, found: Sequence[Finding]) -> None:
         """Keep the findings of one call, those apart that others of them explain."""
@@ -586,6 +610,8 @@ class CaseCheck:
         messages += [c.mismatch.message for c in wrong.values() if c.mismatch]
         # Other findings, such as those of own work, matter most if the numbers are right.
         messages += [describe_finding(f) for f in failing if not is_in_kernel(f)]
+        if self._fallback and not messages:
+            return self._fallback_report(tuple(findings))
         stale = verdict.describe_wrong_runs(self._calls, list(wrong))
         worst = [c.worst for c in self._comparisons.values() if c.worst is not None]
         return replace(
@@ -603,7 +629,22 @@ class CaseCheck:
             estimated=self._why_no_class(),
             own_work=min(self._shares, default=None),
             deterministic=self._deterministic,
-            notes=tuple(self._notes),
+            notes=tuple(self._notes_on_own_work()) + tuple(self._notes),
+        )
+
+    def _notes_on_own_work(self) -> Iterator[str]:
+        """Yield what the own configuration leaves to torch, with its share of the work."""
+        share = min(self._shares, default=1.0)
+        if self._is_own and self._left and share < 1.0:
+            yield f"left to torch: {', '.join(self._left)}, {1.0 - share:.1%} of the work"
+
+    def _fallback_report(self, findings: tuple[Finding, ...]) -> CaseReport:
+        """Return the report of a case with right numbers that torch made."""
+        return replace(
+            not_run(self._case, f"{verdict.FALLS_BACK}: {self._fallback}"),
+            verdict="declined",
+            findings=findings,
+            own_work=min(self._shares, default=None),
         )
 
     def _why_no_class(self) -> str:

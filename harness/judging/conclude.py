@@ -21,6 +21,7 @@ from harness.judging.kinds import other_kinds, shown_kind
 from harness.judging.oracle import CLASSES
 from harness.judging.pattern import smallest, what_failing_cases_share
 from harness.judging.picture import WrongOutput
+from harness.judging.verdict import FALLS_BACK
 from harness.problems import families
 from harness.problems.families.family import Family
 from harness.problems.grid import OWN, Case
@@ -255,12 +256,17 @@ def _message(report: Report) -> str:
 
 
 def _notes(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return notes about cases that did not run, and about initialisation that differs."""
+    """Return notes about cases that did not run or fell back, and about initialisation."""
     left_out = [o.report for o in outcomes if o.report.verdict == "not run"]
-    told = []
     # After a worker's failure, the cases that it no longer ran have no reason of their own.
-    if left_out and not any(outcome.worker_failed for outcome in outcomes):
-        told = [f"{left_out[0].id}{_and_others(left_out)}: {left_out[0].message}"]
+    if any(outcome.worker_failed for outcome in outcomes):
+        left_out = []
+    left_to_torch = [o.report for o in outcomes if o.report.message.startswith(FALLS_BACK)]
+    told = [
+        f"{cases[0].id}{_and_others(cases)}: {cases[0].message}"
+        for cases in (left_out, left_to_torch)
+        if cases
+    ]
     differ = sum(outcome.initialised_alike is False for outcome in outcomes)
     if not differ:
         return told

@@ -20,6 +20,7 @@ from harness.device.executor import KERNEL
 from harness.device.operator_names import computes, is_library, looks_up
 from harness.device.record import CHOSEN, FROM_HOST, IN_MODULES, TO_HOST, Work
 from harness.finding import Check, Finding
+from harness.judging.division import Division
 from harness.judging.operators import called_as
 from harness.messages.digests import digest
 from harness.problems.families.family import Need
@@ -55,10 +56,17 @@ class Judged:
     Attributes:
         findings: Signs that the call is not the submission's own work.
         share: The share of the work that the submission's kernels did; None if unknown.
+        division: The work of torch and of the kernels; None if the own configuration does not
+            decide about other cases.
+        is_of_torch: True if the findings are about work of torch's operators alone.
+        left: Operators of the reference that are left to torch, in the source's words.
     """
 
     findings: tuple[Finding, ...]
     share: float | None
+    division: Division | None = None
+    is_of_torch: bool = False
+    left: tuple[str, ...] = ()
 
 
 def judge_work(

@@ -18,6 +18,7 @@ from harness.device.executor import KERNEL
 from harness.device.operator_names import computes, is_library, is_summing, looks_up, plain_name
 from harness.device.record import TO_HOST, Work
 from harness.finding import Finding
+from harness.judging.division import Division
 from harness.judging.integrity import (
     CHECK,
     Judged,
@@ -100,39 +101,78 @@ def judge_operators(
     """
     if not output.numel():
         return Judged((), None)
+    works = [each for each in reference if _is_work(each.name) and not _is_not_work(each)]
     least = _LEAST_OF_OUTPUT * output.numel()
-    essential = [
-        each
-        for each in reference
-        if _is_work(each.name) and not _is_not_work(each) and each.elements > least
-    ]
+    essential = [each for each in works if each.elements > least]
     kinds = {_kind(each.name) for each in essential}
-    # Work of torch's that counts, without the partial results that it joins for the kernels.
     ran = [
-        replace(each, elements=each.elements - min(each.of_kernels, _MOST_PARTIAL_RESULTS))
-        for each in (*before, *during)
-        if each.worker == "operator" and (_is_work(each.name) or _kind(each.name) in kinds)
+        *_without_partial_results(
+            each
+            for each in (*before, *during)
+            if each.worker == "operator" and (_is_work(each.name) or _kind(each.name) in kinds)
+        )
     ]
     has_kernels = any(work.worker == "kernel" for work in during)
     left, others = _left_to_torch(essential, ran)
     share = None
     if essential:
-        whole = sum(map(_cost, essential))
-        parts = zip(essential, _with_others(essential, left, others), strict=True)
-        # Operators are weighed by their products, or else by their elements.
-        by_torch = sum(_cost(each) * part for each, part in parts)
-        share = 1.0 - by_torch / whole if has_kernels and whole else 0.0
+        share = _share_of_kernels(essential, left, others) if has_kernels else 0.0
     is_left_by_name = bool(left) and min(left) >= _MOST_SHARE
     is_all = share == 0.0 and has_kernels and not is_left_by_name
-    messages = [
+    of_torch = [
         *_of_left(left, essential, source),
         *_of_others(essential, ran, output, source, is_all=is_all),
         *([] if has_kernels else [no_kernel(source)]),
-        *output_from_host_messages(during, output),
-        *operands_on_host_messages(during, operands.inputs, operands.weights),
         *(_of_writers(writers, during) if writers is not None and has_kernels else ()),
     ]
-    return Judged(tuple(Finding(CHECK, message) for message in messages), share)
+    operators = sum(not each.is_view for each in reference)
+    of_host = [
+        *output_from_host_messages(during, output, operators),
+        *operands_on_host_messages(during, operands.inputs, operands.weights),
+    ]
+    # If the reference only moves numbers, so does torch in its place.
+    moved = [] if works else [each for each in during if each.worker == "operator"]
+    division = Division(
+        _counts([*ran, *moved]),
+        _counts(works),
+        has_kernels,
+        is_whole=0 < sum(each.products for each in works) <= sum(each.multiplied for each in ran),
+        is_of_several=len(essential) > 1,
+    )
+    mostly = [each for each, part in zip(essential, left, strict=True) if part >= _MOST_SHARE]
+    names = dict.fromkeys(called_as(each.name, source) for each in mostly)
+    findings = tuple(Finding(CHECK, message) for message in (*of_torch, *of_host))
+    # Without operators of torch, something else did the work.
+    is_of_torch = not of_host and bool(division.by_torch)
+    return Judged(findings, share, division, is_of_torch, tuple(names))
+
+
+def _share_of_kernels(essential: Sequence[Operation], left: Sequence[float], others: int) -> float:
+    """Return the share of the work that is not left to torch.
+
+    Operators are weighed by their products, or else by their elements.
+    """
+    whole = sum(map(_cost, essential))
+    parts = zip(essential, _with_others(essential, left, others), strict=True)
+    by_torch = sum(_cost(each) * part for each, part in parts)
+    return 1.0 - by_torch / whole if whole else 0.0
+
+
+def _without_partial_results(ran: Iterable[Work]) -> Iterator[Work]:
+    """Yield torch's work without the partial results that it joins for the kernels."""
+    joined: Counter[str] = Counter()
+    for each in ran:
+        partial = min(each.of_kernels, _MOST_PARTIAL_RESULTS - joined[each.name])
+        joined[each.name] += partial
+        yield replace(each, elements=each.elements - partial)
+
+
+def _counts(operators: Iterable[Work | Operation]) -> Counter[str]:
+    """Return the number of calls of each kind of operator."""
+    counts: Counter[str] = Counter()
+    for each in operators:
+        counts[_kind(each.name)] += each.count if isinstance(each, Work) else 1
+    return counts
 
 
 def _is_work(name: str) -> bool:
@@ -178,7 +218,8 @@ def _left_to_torch(
     """Return the share of each of the reference's operators that torch ran for the submission.
 
     Products and elements of torch's work are taken by the reference's operators in turn, and each
-    is taken once. So one layer that is left to torch does not count for two.
+    is taken once. So one layer that is left to torch does not count for two. Operators of the sizes
+    that torch ran come first, since these are the ones that are left to it.
 
     Returns:
         A share from 0 to 1 for each operator; and the number of elements of torch's other operators
@@ -191,8 +232,9 @@ def _left_to_torch(
     for work in ran:
         if not (work.multiplied and is_counted) or _is_convolution(work.name):
             elements[_counted_as(work.name)] += work.elements
-    left = []
-    for each in essential:
+    left = [0.0] * len(essential)
+    for number in _known_by_size_first(essential, ran):
+        each = essential[number]
         kind, share = _counted_as(each.name), 0.0
         if each.products:
             taken = min(products, each.products)
@@ -202,7 +244,7 @@ def _left_to_torch(
             taken = min(elements[kind], each.elements)
             elements[kind] -= taken
             share = max(share, taken / each.elements)
-        left.append(share)
+        left[number] = share
     # Other operators can also form products one by one, and sum them.
     sums = (_PRODUCTS, _CONVOLUTION)
     spare = sum(count for kind, count in elements.items() if kind not in sums)
@@ -212,6 +254,21 @@ def _left_to_torch(
             spare -= missing
             left[number] = 1.0
     return left, max(0, spare)
+
+
+def _known_by_size_first(essential: Sequence[Operation], ran: Sequence[Work]) -> Sequence[int]:
+    """Return the numbers of the reference's operators, those first that torch ran in their size."""
+    calls: Counter[tuple[str, bool, int]] = Counter()
+    for work in ran:
+        total = work.multiplied or work.elements
+        calls[_kind(work.name), bool(work.multiplied), total // work.count] += work.count
+    known: list[int] = []
+    others: list[int] = []
+    for number, each in enumerate(essential):
+        size = _kind(each.name), bool(each.products), _cost(each)
+        (known if calls[size] > 0 else others).append(number)
+        calls[size] -= 1
+    return [*known, *others]
 
 
 def _with_others(
@@ -264,9 +321,8 @@ def _of_others(
     """
     known = {_kind(each.name) for each in essential}
     others = [work for work in ran if _kind(work.name) not in known]
-    for work in others:
-        if is_library(work.name):
-            yield f"{called_as(work.name, source)} ran, so a library did the work"
+    for name in dict.fromkeys(work.name for work in others if is_library(work.name)):
+        yield f"{called_as(name, source)} ran, so a library did the work"
     by_name = Counter[str]()
     for work in others:
         by_name[work.name] += 0 if is_library(work.name) else work.elements

@@ -18,6 +18,9 @@ from harness.problems.values import Call
 from harness.records.report import DECLINES_OWN, Verdict
 from harness.worker.supervisor import Step, WorkerFailure
 
+FALLS_BACK = "falls back to torch"
+"""Message of a case whose work torch does, though not in the problem's own configuration."""
+
 
 @dataclass(frozen=True)
 class Stop:

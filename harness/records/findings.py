@@ -46,6 +46,8 @@ def describe_finding(finding: Finding) -> str:
     if finding.file and finding.check not in _TELL_PLACES:
         place = f" at {Path(finding.file).name}:{finding.line}"
     thread = f"block {_triple(finding.block)} thread {_triple(finding.thread)}"
+    if finding.check == "racecheck":
+        thread = f"the first access by {thread}"
     others = f" and {finding.count - 1} more" if finding.count > 1 else ""
     return f"{check}: {finding.message} in {finding.kernel}{place}, {thread}{others}"
 

@@ -13,7 +13,7 @@ from harness.system import escape
 
 _WORDS: Mapping[Verdict, str] = {
     "passed": "right",
-    "failed": "wrong",
+    "failed": "failed",
     "error": "in error",
     "unsupported": "unsupported",
     "declined": "declined",

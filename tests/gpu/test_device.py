@@ -107,11 +107,11 @@ CODES = {
 LINES = {
     "right": "passed: ",
     "past_the_end": (
-        "failed: own configuration wrong: memcheck: wrote past the end of an allocation of 256"
+        "failed: own configuration failed: memcheck: wrote past the end of an allocation of 256"
     ),
-    "leaves_gaps": "failed: own configuration wrong: 8 of 64 output elements were never written",
+    "leaves_gaps": "failed: own configuration failed: 8 of 64 output elements were never written",
     "everything": "passed: ",
-    "by_torch": "failed: own configuration wrong: own work: ",
+    "by_torch": "failed: own configuration failed: own work: ",
 }
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from harness.device.record import TO_HOST, Work
+from harness.device.record import CHOSEN, FROM_HOST, TO_HOST, Work
+from harness.judging.integrity import Judged
 from harness.judging.operator_work import Operands, judge_operators
 from harness.problems.operations import Operation
 
@@ -181,3 +184,67 @@ def test_operator_of_uncounted_products_is_known_by_its_elements() -> None:
     during = (Work("operator", "aten::mv", 1, 64 * 48, 64 * 48), KERNEL)
     judged = judge_operators(reference, OPERANDS, during, (), torch.ones(64), None)
     assert "all that the reference does" in judged.findings[0].message
+
+
+@pytest.mark.parametrize("large_first", [True, False])
+def test_layer_of_the_size_that_torch_ran_is_the_one_left(*, large_first: bool) -> None:
+    """The larger of two layers does not count as both, whatever their order is."""
+    small = Operation("aten::addmm", BATCH * 8, BATCH * FEATURES, BATCH * FEATURES * 8)
+    heads = (REFERENCE[0], small) if large_first else (small, REFERENCE[0])
+    during = (Work("operator", "aten::addmm", 1, BATCH * FEATURES, PRODUCTS), KERNEL)
+    judged = judge_operators(heads, OPERANDS, during, (), OUTPUT, None)
+    assert judged.findings == ()
+    assert judged.share == pytest.approx(8 / (8 + OUTPUTS))
+    assert judged.left == ("aten::addmm",)
+
+
+def judged_layers(outputs: int, *ran: Work) -> Judged:
+    """Return the judgement of two linear layers and a relu, where the first layer varies."""
+    made = BATCH * outputs
+    first = Operation("aten::addmm", made, max(made, BATCH * FEATURES), made * FEATURES)
+    return judge_operators((first, *REFERENCE), OPERANDS, ran, (), OUTPUT, None)
+
+
+def test_own_configuration_decides_what_the_kernels_stand_for() -> None:
+    """Calls divide the work alike if torch ran the same operators, and launched kernels.
+
+    One product for both layers is something else, though it is one call as well.
+    """
+    one = Work("operator", "aten::addmm", 1, BATCH * FEATURES, PRODUCTS)
+    relu = Work("operator", "aten::relu", 1, BATCH * OUTPUTS)
+    merged = replace(one, multiplied=PRODUCTS + BATCH * FEATURES * 3)
+    own = judged_layers(OUTPUTS * 2, one, relu, KERNEL).division
+    assert own
+    for ran, is_like in (
+        ((one, relu, KERNEL), True),
+        ((one, KERNEL), True),
+        ((one, relu), False),
+        ((replace(one, count=2), relu, KERNEL), False),
+        ((one, relu, replace(relu, name="aten::exp"), KERNEL), False),
+        ((merged, relu, KERNEL), False),
+    ):
+        division = judged_layers(3, *ran).division
+        assert division
+        assert division.is_like(own) == is_like, ran
+
+
+def test_work_of_the_host_is_not_torchs() -> None:
+    """A call falls back to torch only if nothing else than torch did its work."""
+    relu = Work("operator", "aten::relu", 1, BATCH * OUTPUTS)
+    reference = REFERENCE[1:]
+    host = Work("copy", FROM_HOST, 1, 1 << 14)
+    for ran, is_of_torch in (((relu,), True), ((relu, host), False), ((), False)):
+        judged = judge_operators(reference, OPERANDS, ran, (), OUTPUT, None)
+        assert judged.findings
+        assert judged.is_of_torch == is_of_torch
+
+
+def test_choices_grow_with_the_reference() -> None:
+    """Many launches may choose among known addresses if the reference has as many operators."""
+    chosen = Work("copy", CHOSEN, 1, 1 << 13)
+    for operators, is_told in ((2, True), (400, False)):
+        reference = REFERENCE * (operators // 2)
+        judged = judge_operators(reference, OPERANDS, (chosen, KERNEL), (), torch.ones(8), None)
+        assert bool(judged.findings) == is_told
+    values = (replace(chosen, name=FROM_HOST), KERNEL)
+    assert judge_operators(REFERENCE * 200, OPERANDS, values, (), torch.ones(8), None).findings

@@ -13,6 +13,9 @@ from harness.simulator.ptx.ptx import TYPE_BYTES
 
 _READ_AFTER_WRITE, _WRITE_AFTER_READ = 0, 1
 
+_BETWEEN = "between them"
+_IN_A_LOOP = ", or between two iterations of a loop"
+
 
 def findings_of(
     events: Sequence[Event], sites: Sequence[Access], kernel: str, placement: Placement
@@ -59,9 +62,14 @@ def _finding(
         who = f"block {_triple(placement.block(other_block))} {who}"
     in_warp = _warp(thread, threads) == _warp(other_thread, threads)
     why = _why(event, waited_for, in_warp=in_warp, in_block=block == other_block)
+    at_other = _at(other)
+    if at_other and at_other == _at(step):
+        at_other = " on the same line"
+        # A loop without a barrier at its end races with its own next iteration.
+        why += _IN_A_LOOP if why.endswith(_BETWEEN) else ""
     return Finding(
         "racecheck",
-        f"{_sized(step)}{_at(step)} races with the {other.kind}{_at(other)} by {who}: {why}",
+        f"{_sized(step)}{_at(step)} races with the {other.kind}{at_other} by {who}: {why}",
         kernel,
         step.location.file if step.location else None,
         step.location.line if step.location else None,
@@ -82,10 +90,10 @@ def _why(event: Event, waited_for: str, *, in_warp: bool, in_block: bool) -> str
     if event.severity == 0:
         return "both store the same value"
     if waited_for:
-        return f"no wait for the {waited_for} between them"
+        return f"no wait for the {waited_for} {_BETWEEN}"
     if in_warp:
-        return "no __syncwarp() between them"
-    return "no barrier between them" if in_block else "nothing orders blocks within a kernel"
+        return f"no __syncwarp() {_BETWEEN}"
+    return f"no barrier {_BETWEEN}" if in_block else "nothing orders blocks within a kernel"
 
 
 def _warp(thread: int, threads: int) -> tuple[int, int]:
