@@ -31,7 +31,7 @@ from harness.judging.division import Division
 from harness.messages.channel import Message
 from harness.preflight import prepare
 from harness.problems.grid import OWN, Case, Grid, at_native_size, own_and_smaller
-from harness.problems.one_namespace import shared_constants, shared_in
+from harness.problems.one_namespace import names_not_shared, shared_constants, shared_in
 from harness.problems.problem import MOST_NUMBERS, Problem, load
 from harness.problems.search import Search
 from harness.problems.values import elements_of, numbers_given, undefined_runs
@@ -215,6 +215,15 @@ def _notes(problem: Problem, cases: Sequence[Case], schedule: int) -> Iterator[s
         )
 
 
+def _missing_names(problem: Problem, submission: Path) -> Iterator[str]:
+    """Yield a note about the names of the reference that a submission reads and does not get."""
+    if names := names_not_shared(problem.tree, _source(submission)):
+        yield (
+            f"the file reads {', '.join(names)}, which only the reference defines; copy what is "
+            "needed, since a submission gets none of the reference's code"
+        )
+
+
 def settings_for(request: Request) -> Settings:
     """Return the settings of a request's worker.
 
@@ -358,7 +367,8 @@ class _Evaluation:
 
     def _notes_of(self, cases: Sequence[Case]) -> tuple[str, ...]:
         """Return all notes on the cases and on the course of the evaluation."""
-        return (*_notes(self._problem, cases, self._settings.schedule), *self._notes)
+        notes = _notes(self._problem, cases, self._settings.schedule)
+        return (*notes, *_missing_names(self._problem, self._settings.submission), *self._notes)
 
     def _search_on(
         self, search: Search, outcomes: list[CaseOutcome], coverage: Coverage | None

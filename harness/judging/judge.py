@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -50,13 +50,16 @@ def judge(
     """
     weights = {name: weight.to(device) for name, weight in values.weights.items()}
     if not _is_sliced(problem, values, actual):
-        right = expected(problem, case, weights, [x.to(device) for x in values.inputs])
-        return _compared(actual, right, run, with_limits=with_limits)
+        inputs = [x.to(device) for x in values.inputs]
+        right = expected(problem, case, weights, inputs)
+        own = partial(_in_float32, problem, case, weights, inputs)
+        return _compared(actual, right, run, own, with_limits=with_limits)
 
     def compare_rows(start: int, end: int) -> Comparison:
         rows = [x[start:end].to(device) for x in values.inputs]
         right = expected(problem, case, weights, rows)
-        return _compared(actual[start:end], right, run, with_limits=with_limits and not start)
+        own = partial(_in_float32, problem, case, weights, rows)
+        return _compared(actual[start:end], right, run, own, with_limits=with_limits and not start)
 
     batch = values.inputs[0].shape[0]
     rows = max(1, batch * _MAX_ELEMENTS // actual.numel())
@@ -97,7 +100,8 @@ def judge_with_bits(
     weights = {name: weight.to(device) for name, weight in values.weights.items()}
     inputs = [x.to(device) for x in values.inputs]
     right = expected(problem, case, weights, inputs)
-    comparison = _compared(actual, right, run, with_limits=with_limits)
+    own = partial(_in_float32, problem, case, weights, inputs)
+    comparison = _compared(actual, right, run, own, with_limits=with_limits)
     if comparison.precision != "fp32":
         return comparison, ()
     new_instance = partial(ModelInstance, problem, case)
@@ -115,13 +119,23 @@ def _is_sliced(problem: Problem, values: Values, actual: Tensor) -> bool:
     return bool(can_be_sliced) and actual.numel() > _MAX_ELEMENTS
 
 
-def _compared(actual: Tensor, right: Expected, run: Run, *, with_limits: bool) -> Comparison:
+def _in_float32(
+    problem: Problem, case: Case, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
+) -> Tensor:
+    """Return the reference's output, computed in float32."""
+    return ModelInstance(problem, case)(weights, inputs, torch.float32)
+
+
+def _compared(
+    actual: Tensor, right: Expected, run: Run, own: Callable[[], Tensor], *, with_limits: bool
+) -> Comparison:
     judged = compare(
         actual,
         right,
         exact=run.is_exact,
         is_beyond_half=run.is_beyond_half,
         with_limits=with_limits,
+        in_float32=own,
     )
     return replace(judged, estimated=right.estimated)
 

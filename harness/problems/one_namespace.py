@@ -31,6 +31,20 @@ def shared_constants(reference: ast.Module, submission: str) -> dict[str, str]:
     return {n: repr(values[n]) for n in sorted(names & values.keys()) if _is_literal(values[n])}
 
 
+def names_not_shared(reference: ast.Module, submission: str) -> list[str]:
+    """Return the names that a submission reads, and that only the reference's code defines.
+
+    These are the reference's functions, classes and imports, which a submission does not get.
+
+    Args:
+        reference: The reference's syntax tree.
+        submission: The submission's text.
+    """
+    names = _undefined_names(submission)
+    defined = set().union(*map(stored_names, reference.body)) if names else set()
+    return sorted((names & defined) - shared_constants(reference, submission).keys())
+
+
 def shared_in(problem: Problem, configuration: Configuration, submission: str) -> dict[str, str]:
     """Return the constants that a submission may read in a configuration, as literals by name.
 

@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import inspect
 import json
+import math
 import sys
 import threading
 import weakref
@@ -472,6 +473,24 @@ class _RandomOperatorFinder(WatchingShapes):
             self.name = self.name or name
 
 
+def _raised_with_values(problem: Problem, on_meta: Exception) -> Exception | None:
+    """Return the exception that forward raises on the CPU, if it fails on the meta device.
+
+    A call of many numbers is not made: it would take long, and most shape errors show on the meta
+    device.
+    """
+    numbers = sum(math.prod(spec.shape) for spec in problem.inputs)
+    if numbers + count_weights(problem.model, problem.arguments) > MOST_NUMBERS:
+        return None if isinstance(on_meta, NotImplementedError) else on_meta
+    try:
+        with torch.no_grad():
+            inputs = problem.make_inputs(0)
+            problem.build(problem.arguments, seed=0)(*problem.forward_arguments(inputs))
+    except Exception as error:  # the exception is the result
+        return error
+    return None
+
+
 def _with_outputs(problem: Problem) -> Problem:
     """Check that forward accepts the inputs and returns deterministic tensors, on the meta device.
 
@@ -500,6 +519,11 @@ def _with_outputs(problem: Problem) -> Problem:
     except Exception as error:  # a reference may fail on the meta device and work with values
         if missing := why_missing(error, path.parent):
             raise ProblemError(f"{path}: {missing}") from error
+        if "meta" not in str(error).lower() and (raised := _raised_with_values(problem, error)):
+            raise ProblemError(
+                f"{path}: forward raises an exception with its own inputs "
+                f"({_first_line(raised)}); correct the reference"
+            ) from raised
         return problem
     if chance.name:
         raise ProblemError(

@@ -38,6 +38,7 @@ from harness.records.report import Report
 from harness.records.store import FOLDER
 from harness.sandbox import layers
 from harness.speed.measure import baseline_name
+from harness.system import interpreter
 from harness.system.device import Device
 from harness.system.errors import HarnessError
 from harness.system.escape import one_line
@@ -354,6 +355,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     All requests are known before the first test runs, so they can be evaluated side by side while
     the tests wait for their cases.
     """
+    interpreter.settle()
     config = session.config
     options = config.stash[OPTIONS]
     under_xdist = hasattr(config, "workerinput")

@@ -97,7 +97,8 @@ def main() -> None:
     while True:
         data, descriptors, _, _ = socket.recv_fds(server, MOST_BYTES, MOST_DESCRIPTORS)
         if not data:
-            return
+            # The interpreter's own end would tear torch down first, which takes half a second.
+            os._exit(0)
         if not os.fork():
             server.close()
             fork = codec.decode(data.decode(), Fork)

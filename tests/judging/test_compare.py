@@ -235,3 +235,18 @@ def test_empty_output_is_right() -> None:
 def test_class_of_many_is_the_loosest(classes: list[str | None], expected: str | None) -> None:
     """The class of several comparisons is the loosest, or None if one has no class."""
     assert classify(Comparison(c, 0.0, None) for c in classes) == expected  # type: ignore[arg-type]
+
+
+def test_overflow_in_float32_is_excused_only_where_the_reference_overflows(oracle: Sums) -> None:
+    """An output that is not finite is right where the reference is not finite in float32."""
+    large = replace(oracle, value=oracle.value.double() * 1e40)
+    actual = torch.full(SHAPE, torch.inf)
+    assert refused(compare(actual, large)).message.endswith(
+        "are not finite, though the reference is"
+    )
+    assert compare(actual, large, in_float32=large.value.float).mismatch is None
+    partly = large.value.float()
+    partly[0, 1, 2] = 1.0
+    mismatch = refused(compare(actual, large, in_float32=lambda: partly))
+    assert mismatch.index == (0, 1, 2)
+    assert mismatch.count == 1

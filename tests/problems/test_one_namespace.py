@@ -8,7 +8,7 @@ import pytest
 
 from harness.problems.configuration import Configuration
 from harness.problems.constants import with_constants
-from harness.problems.one_namespace import shared_constants, shared_in
+from harness.problems.one_namespace import names_not_shared, shared_constants, shared_in
 from harness.problems.problem import load
 from tests.support import REFERENCE as FOLDER
 
@@ -96,3 +96,16 @@ def test_values_follow_arguments_and_shapes() -> None:
         "length": "17",
         "out_channels": "8",
     }
+
+
+def test_code_of_the_reference_is_not_shared() -> None:
+    """A name that only the reference's functions, classes or imports define is listed.
+
+    Constants are not, since the submission gets their values.
+    """
+    reference = ast.parse(REFERENCE)
+    assert names_not_shared(reference, "x = math.pi + dim\ny = get_inputs") == [
+        "get_inputs",
+        "math",
+    ]
+    assert names_not_shared(reference, "import math\nx = math.pi + dim") == []

@@ -187,6 +187,10 @@ def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
         ({"arguments": "[4, 6, 3, 0]"}, ["Model fails", "stride"]),
         ({"arguments": "[4, 6, 'three']"}, ["Model cannot be built"]),
         ({"arguments": "[4, 6, {3}]"}, ["JSON"]),
+        (
+            {"extra": "self.last = nn.Linear(99, 2)", "forward": "self.last(self.layer(x))"},
+            ["forward raises", "its own inputs", "99"],
+        ),
     ],
 )
 def test_says_what_is_wrong(tmp_path: Path, changes: dict[str, str], words: list[str]) -> None:
