@@ -1,11 +1,11 @@
-"""Measure how noisy the timing is: one submission under two names, timed against itself.
+"""Measure how noisy the harness's timing is: one submission under two names, timed against itself.
 
     PYTHONPATH=. python benchmarks/aa_study.py measure runs.json --runs 20     # needs a GPU
     PYTHONPATH=. python benchmarks/aa_study.py report runs.json --picture docs/aa_study.svg
 
-Each run starts its own processes, as the gate does. The report says how often the two copies were
-judged different, and how far the speedup over the baseline moved between runs. With matplotlib
-installed, it draws both.
+Each run of the measurement starts new processes, as `harness gate` does. The report says in how
+many runs the two copies were judged different. It also says how far the speedup over eager PyTorch
+varied between runs. `--picture` draws both, and needs matplotlib.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BASELINE = "eager fp32"
 
 
 def main() -> None:
-    """Run one of the two commands."""
+    """Run the command `measure` or `report`."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(required=True)
     measuring = commands.add_parser("measure")

@@ -1,10 +1,11 @@
 """Compare the bound of rounding errors with the actual errors of PyTorch's float32 on the CPU.
 
-Run `python benchmarks/bound_tightness.py REFERENCES...`. Each reference is called on the CPU in its
-sizes on the simulator, with the values of each run. Each run with an error gives two figures. The
-first is the largest bound over the largest error. The second is the least ratio of bound to error
-of any element; its reciprocal is a report's "worst error". A reference's figures are the median of
-the first and the least of the second.
+Run `python benchmarks/bound_tightness.py REFERENCES...`. Each reference is called on the CPU, in
+the sizes that the harness uses on the simulator, once for each run (set of input values). A run
+whose output has an error gives two ratios of bound to error. The first is the largest bound of any
+element, divided by the largest error. The second is the least ratio of any element; a report's
+"worst error" is its reciprocal. The summary has the median of a reference's first ratios, and the
+least of its second ratios.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ANY = Submission(
 
 
 def ratios(problem: Problem) -> Iterator[tuple[str, float, float]]:
-    """Yield the run's name and both figures for each run with an error, and each output."""
+    """Yield the name and both ratios of each run and output that has an error."""
     (case,) = cases_for(problem, ANY, "own", "simulator", seed=1)
     for at in problem.at(case.constants).each_output():
         yield from _ratios(at, case)
@@ -60,7 +61,7 @@ def _ratios(problem: Problem, case: Case) -> Iterator[tuple[str, float, float]]:
 
 
 def main() -> None:
-    """Print a line for each reference, and the medians."""
+    """Print a line of ratios for each reference, and then the medians over all references."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("references", nargs="+", type=Path)
     warnings.simplefilter("ignore")

@@ -1,10 +1,10 @@
-"""Compare the time of a cold build by torch's own load_inline with that by the harness.
+"""Compare the time of a cold build by torch's own load_inline with the time by the harness.
 
     PYTHONPATH=. python benchmarks/build_cost.py submissions/flat_index.py ...
 
-Each file is built in a process of its own with an empty folder for builds. The measured time is
-that of the call of load_inline. It does not contain the import of torch, which takes equally long
-in both cases.
+Each file is built twice, each time in a new process with empty caches. The measured time is that of
+the call of load_inline. It does not contain the import of torch, which takes equally long in both
+processes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _seconds(script: str, *arguments: str) -> float:
 
 
 def main() -> None:
-    """Print a line for each file on the command line."""
+    """Print both times and their ratio for each file on the command line."""
     for name in sys.argv[1:]:
         own = _seconds(_HARNESS, name, "reference/conv_transpose1d.py")
         plain = _seconds(_TORCH, name)

@@ -1,12 +1,14 @@
 """Measure the cost of an engine: per evaluation, in Dask's scheduler, and on several GPUs.
 
-python benchmarks/engine_cost.py overhead SUBMISSION REFERENCE    # in process against Dask
-python benchmarks/engine_cost.py scheduler --workers 64 --evaluations 10000
-CUDA_VISIBLE_DEVICES=0,1 python benchmarks/engine_cost.py gpus
-CUDA_VISIBLE_DEVICES=0 python benchmarks/engine_cost.py gpus --built    # then on one of them
-python benchmarks/engine_cost.py cold       # how busy the GPUs are while nothing is built yet
-python benchmarks/engine_cost.py contexts   # how many CUDA contexts a host makes per second
-python benchmarks/engine_cost.py builds     # how much compilers on other processors slow kernels
+    python benchmarks/engine_cost.py overhead SUBMISSION REFERENCE    # all three engines
+    python benchmarks/engine_cost.py scheduler --workers 64 --evaluations 10000
+    CUDA_VISIBLE_DEVICES=0,1 python benchmarks/engine_cost.py gpus
+    CUDA_VISIBLE_DEVICES=0 python benchmarks/engine_cost.py gpus --built    # then on one of them
+    python benchmarks/engine_cost.py cold       # how busy the GPUs are if nothing is built yet
+    python benchmarks/engine_cost.py contexts   # how many CUDA contexts a host makes per second
+    python benchmarks/engine_cost.py builds     # how much running compilers slow down kernels
+
+`gpus`, `cold` and `builds` use the submissions and references of this repository.
 """
 
 from __future__ import annotations
@@ -53,7 +55,10 @@ _OWN = harness.Options(device="cuda", grid="own", seed=1)
 
 
 def overhead(submission: Path, reference: Path) -> None:
-    """Print the seconds of one evaluation on each engine, by turns, after everything is built."""
+    """Print the median seconds of one evaluation on each engine.
+
+    The engines take turns, and everything has been built before.
+    """
     options = harness.Options(seed=1)
     seconds: dict[str, list[float]] = {"in_process": [], "processes": [], "dask": []}
     clients = {name: harness.Client(name, jobs=1, options=options) for name in seconds}
@@ -75,7 +80,8 @@ def overhead(submission: Path, reference: Path) -> None:
 def scheduler(workers: int, evaluations: int, files: Sequence[Path]) -> None:
     """Print evaluations per second, and memory, for evaluations that only return a report.
 
-    The workers' own work is replaced, so that only the scheduler and the sender are measured.
+    The work of the Dask workers is replaced by an empty report. So only the scheduler and the
+    sending process are measured.
     """
     report = Report(
         "empty", "", "", "", "", "simulator", "quick", 0, {}, "passed", source="x" * 8192
@@ -114,11 +120,11 @@ def scheduler(workers: int, evaluations: int, files: Sequence[Path]) -> None:
 
 
 def gpus(seconds: float, jobs: int | None, folder: Path, *, is_built: bool) -> None:
-    """Print how many own configurations of submissions the visible GPUs check in an hour.
+    """Print how many evaluations in the references' own sizes the visible GPUs finish in an hour.
 
-    Unless everything is built, each pair of submission and problem is checked once before. The
-    measured time begins after as many evaluations have ended as run at a time, and lasts this many
-    seconds. So it contains neither the start nor the end, when all but one of the GPUs wait.
+    Unless `is_built`, each pair of submission and reference is checked once before. The measurement
+    begins when the first `jobs` evaluations have ended, and lasts `seconds`. So it excludes the
+    start, and the end, when some of the GPUs have no work left.
     """
     pairs = _pairs(folder)
     jobs = jobs or EngineChoice("dask", "").hardware("cuda").jobs
@@ -143,9 +149,9 @@ def gpus(seconds: float, jobs: int | None, folder: Path, *, is_built: bool) -> N
 
 
 def cold(copies: int, folder: Path) -> None:
-    """Print how busy the visible GPUs are while copies of submissions are built and checked.
+    """Print how busy each visible GPU is while copies of submissions are built and checked.
 
-    Each copy has a comment of its own in its C++ source, so that it is built anew. From the begin
+    A unique comment in the C++ source of each copy makes the harness build it anew. From the begin
     of the first evaluation on, there is work for a GPU.
     """
     pairs = _pairs(folder)
@@ -196,7 +202,7 @@ def cold(copies: int, folder: Path) -> None:
 def contexts(seconds: float) -> None:
     """Print how many CUDA contexts processes make and end per second, on one and on all GPUs.
 
-    One context on each visible GPU exists throughout, as those of evaluators do.
+    This process keeps one context on each visible GPU throughout, as evaluators do.
     """
     gpus = torch.cuda.device_count()
     held = [torch.zeros(1, device=f"cuda:{gpu}") for gpu in range(gpus)]
@@ -231,9 +237,10 @@ print(made)
 
 
 def builds(names: Sequence[str], folder: Path) -> None:
-    """Print submissions' times on an idle machine, and beside one compiler per other processor.
+    """Print submissions' times on an idle machine, and while compilers run on the other processors.
 
-    Idle and busy measurements take turns, so that the GPU is equally warm for both.
+    Two processors stay free, for the submission and for the process that times it. Idle and busy
+    measurements take turns, so that the GPU is equally warm for both.
     """
     reference = folder / "reference" / "conv_transpose1d.py"
     paths = [folder / "submissions" / f"{name}.py" for name in names]
@@ -261,7 +268,7 @@ def builds(names: Sequence[str], folder: Path) -> None:
 
 
 def _pairs(folder: Path) -> list[tuple[Path, Path]]:
-    """Return submissions with the references that they fit."""
+    """Return all pairs of a submission and a reference that it fits, in the project at `folder`."""
     problems = {path: load(path) for path in sorted((folder / "reference").glob("*.py"))}
     return [
         (submission.path, path)
@@ -280,7 +287,7 @@ def _tell(reports: Sequence[Report], seconds: float) -> None:
 
 
 def _share(intervals: Iterable[tuple[float, float]], begin: float, end: float) -> float:
-    """Return the share of a time during which at least one of the intervals runs."""
+    """Return the fraction of the time from `begin` to `end` that the intervals cover."""
     covered, reached = 0.0, begin
     for start, stop in sorted(intervals):
         covered += max(0.0, min(stop, end) - max(start, reached))
@@ -290,7 +297,7 @@ def _share(intervals: Iterable[tuple[float, float]], begin: float, end: float) -
 
 @contextlib.contextmanager
 def _utilization() -> Iterator[list[tuple[float, list[int]]]]:
-    """Yield a list of samples: the time, and NVML's utilization of each visible GPU in percent."""
+    """Yield a growing list of samples: the time, and the utilization of each GPU in percent."""
     samples: list[tuple[float, list[int]]] = []
     ended = threading.Event()
 
@@ -310,7 +317,7 @@ def _utilization() -> Iterator[list[tuple[float, list[int]]]]:
 
 @contextlib.contextmanager
 def _compilers(count: int) -> Iterator[None]:
-    """Run this many compilers, each of which compiles one file repeatedly."""
+    """Run `count` copies of nvcc, each in a loop, while the context is open."""
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "kernel.cu"
         source.write_text("#include <cub/cub.cuh>\n__global__ void kernel() {}\n")
@@ -328,13 +335,13 @@ def _compilers(count: int) -> Iterator[None]:
 
 
 def _resident(process: str) -> int:
-    """Return a process's resident memory in bytes."""
+    """Return the resident memory, in bytes, of the process with this id, or of `self`."""
     pages = Path(f"/proc/{process}/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _serve(told: multiprocessing.Queue[str]) -> None:
-    """Run a scheduler in this process."""
+    """Run a Dask scheduler in this process, and send its address through `told`."""
 
     async def run() -> None:
         async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as scheduler:
@@ -345,7 +352,10 @@ def _serve(told: multiprocessing.Queue[str]) -> None:
 
 
 def _work(address: str, count: int, told: multiprocessing.Queue[str]) -> None:
-    """Run all workers in this process; as processes, they would need the memory of a cluster."""
+    """Run `count` Dask workers in this process; send a message through `told` when they are ready.
+
+    As separate processes, the workers would need the memory of a cluster.
+    """
 
     async def run() -> None:
         async with contextlib.AsyncExitStack() as stack:

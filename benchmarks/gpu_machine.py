@@ -1,4 +1,4 @@
-"""The GPU of a measurement."""
+"""The name and the driver of the GPU that a benchmark runs on, for its results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 
 
 def describe_gpu() -> str:
-    """Return name and driver version of the GPU, as nvidia-smi prints them."""
+    """Return the GPU's name and driver version, as nvidia-smi prints them."""
     return subprocess.run(
         ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
         capture_output=True,

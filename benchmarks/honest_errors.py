@@ -1,10 +1,11 @@
-"""Measure how far honest rounding errors agree with those of rounded operands.
+"""Measure how far honest rounding errors look like those of rounded operands.
 
     PYTHONPATH=. python benchmarks/honest_errors.py --draws 300
 
-Sums of products are computed in several ways, all in float32, on operands drawn as in cases. Then
-`judging/kept_bits.py` examines their errors. The output for each way is the largest T of all tests,
-and the mean of T squared, which is 1 for independent signs. An accusation needs T above 8.5.
+Sums of products are computed in several ways, all in float32, on random operands. Then
+`judging/kept_bits.py` tests the errors for its statistic T, which is large for operands of fewer
+bits. For each way, the output has the largest T of all tests, and the mean of T squared. The mean
+is 1 if signs are independent. The harness accuses a submission only for T above 8.5.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _TF32_BITS = 11
 
 
 def in_turn(w: Tensor, x: Tensor) -> Tensor:
-    """Add the terms one after another, without rounding the products."""
+    """Sum the products over the terms one after another, without rounding the products."""
     return _added([*zip(w, x, strict=True)], _to_nearest)
 
 
 def with_rounded_products(w: Tensor, x: Tensor) -> Tensor:
-    """Add the terms one after another, after rounding each product."""
+    """Sum the products over the terms one after another, after rounding each product."""
     total = torch.zeros(w.shape[1], x.shape[1])
     for one, other in zip(w, x, strict=True):
         total = total + one[:, None] * other
@@ -44,34 +45,37 @@ def with_rounded_products(w: Tensor, x: Tensor) -> Tensor:
 
 
 def in_eight_parts(w: Tensor, x: Tensor) -> Tensor:
-    """Add partial sums, as several threads would."""
+    """Sum every eighth term separately, and add these eight sums, as several threads would."""
     parts = [in_turn(w[start::8], x[start::8]) for start in range(min(8, len(w)))]
     return torch.stack(parts).sum(0)
 
 
 def largest_first(w: Tensor, x: Tensor) -> Tensor:
-    """Add the terms in descending order of their size."""
+    """Sum the products over the terms in descending order of their size."""
     order = (w.abs().amax(1) * x.abs().amax(1)).argsort(descending=True)
     return in_turn(w[order], x[order])
 
 
 def cut_off(w: Tensor, x: Tensor) -> Tensor:
-    """Add the terms one after another, and round each sum towards zero, as tensor cores do."""
+    """Sum the products over the terms one after another, and round each sum towards zero.
+
+    Tensor cores round in this way.
+    """
     return _added([*zip(w, x, strict=True)], _to_zero)
 
 
 def in_cut_parts(w: Tensor, x: Tensor) -> Tensor:
-    """Use 3xTF32 with cut-off parts: each operand is two parts of 11 bits."""
+    """Sum by 3xTF32: each operand is split, by cutting off, into two parts of 11 bits."""
     return _in_parts(w, x, cut)
 
 
 def in_rounded_parts(w: Tensor, x: Tensor) -> Tensor:
-    """Use 3xTF32 with parts rounded to nearest: each operand is two parts of 11 bits."""
+    """Sum by 3xTF32: each operand is split, by rounding, into two parts of 11 bits."""
     return _in_parts(w, x, nearest)
 
 
 def by_torch(w: Tensor, x: Tensor) -> Tensor:
-    """Use the CPU library's matrix product."""
+    """Sum by torch's matrix product on the CPU."""
     return w.T @ x
 
 
@@ -91,13 +95,13 @@ WAYS: Mapping[str, Way] = {
 
 
 def nearest(values: Tensor, bits: int) -> Tensor:
-    """Round float32 numbers to this many bits of mantissa, ties to even."""
+    """Round float32 numbers to `bits` bits of mantissa, ties to even."""
     mantissa, exponent = torch.frexp(values)
     return torch.ldexp(torch.ldexp(mantissa, torch.tensor(bits)).round(), exponent - bits)
 
 
 def cut(values: Tensor, bits: int) -> Tensor:
-    """Round float32 numbers to this many bits of mantissa, towards zero."""
+    """Round float32 numbers to `bits` bits of mantissa, towards zero."""
     mantissa, exponent = torch.frexp(values)
     return torch.ldexp(torch.ldexp(mantissa, torch.tensor(bits)).trunc(), exponent - bits)
 
@@ -120,13 +124,13 @@ def draw(
 
 
 def factors(w: Tensor, x: Tensor) -> tuple[Factor, Factor]:
-    """Return the operands as the factors of a transposed convolution with one tap."""
+    """Return w and x as the factors of a transposed convolution with one tap."""
     sizes = Convolution(w.shape[0], w.shape[1], 1, batch=1, length=x.shape[1])
     return factors_of(sizes, w[:, :, None], x[None])
 
 
 def error_of(way: Way, w: Tensor, x: Tensor) -> Tensor:
-    """Return the error of sums computed in one way: (1, channels, positions), float64."""
+    """Return the errors of the sums that `way` computes: (1, channels, positions), float64."""
     return (way(w, x).double() - w.double().T @ x.double())[None]
 
 
@@ -141,7 +145,10 @@ def _added(terms: Terms, rounded: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _in_parts(w: Tensor, x: Tensor, rounded: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Add three of the four products of the operands' parts, small ones first, sums cut off."""
+    """Sum by three of the four products of the operands' parts, the small products first.
+
+    `rounded` makes a part of a number. Each sum is rounded towards zero.
+    """
     high_w, high_x = rounded(w, _TF32_BITS), rounded(x, _TF32_BITS)
     low_w, low_x = rounded(w - high_w, _TF32_BITS), rounded(x - high_x, _TF32_BITS)
     pairs = ((low_w, high_x), (high_w, low_x), (high_w, high_x))
@@ -160,7 +167,7 @@ def _to_zero(sums: Tensor) -> Tensor:
 
 
 def _measured(way: Way, draws: int, generator: Generator) -> Iterator[tuple[Tensor, int]]:
-    """Yield all T of each draw, and the number of accused operands."""
+    """Yield, for each draw, all its T and the number of operands that the harness would accuse."""
     for _ in range(draws):
         for terms in _TERMS:
             for positive in (True, False):
@@ -171,7 +178,7 @@ def _measured(way: Way, draws: int, generator: Generator) -> Iterator[tuple[Tens
 
 
 def main() -> None:
-    """Print a line for each way."""
+    """Print the number of tests, T and accusations for each way of summing."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=300, help="of each size, for each way")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,10 +1,10 @@
-"""Print the tables of docs/kernels.md from the measurements of a bench of raw kernel launches.
+"""Print the tables of docs/kernels.md from recorded times of variants of kernels.
 
     python benchmarks/kernel_variants.py results/kernels_h200.json
 
-For each run of the bench and each problem, the table has every variant that was timed, fastest
-first. Some variants leave out their loads, stores or multiplications. After that come the counters
-of Nsight Compute.
+The file has several runs of a program that launches kernels without the harness. For each run and
+problem, a table lists all timed variants, fastest first. Some variants leave out their loads, their
+stores or their multiplications. Then follow the counters of Nsight Compute.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _READ_BYTES = "dram__bytes_read.sum"
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the tables for every run in the file on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     for run in json.loads(parser.parse_args().file.read_text())["runs"]:

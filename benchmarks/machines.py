@@ -1,16 +1,16 @@
-"""Run the README's two commands as a new user would, on machines that are made for it.
+"""Run the README's two commands as a new user would, on test machines made by debootstrap.
 
     sudo PYTHONPATH=. python benchmarks/machines.py run FILE --roots FOLDER [--machine NAME ...]
     PYTHONPATH=. python benchmarks/machines.py table FILE --update docs/machines.md
 
-`run` makes root file systems with debootstrap, and keeps them in FOLDER. Each machine gets a fresh
-view of one (overlayfs) with a clone of the committed state. It runs the commands there with the
-rights of a container. `run` appends a line of JSON for each machine to FILE. FOLDER/logs has the
-output of the commands. `--command` names other commands, such as `make .venv/ready`; `list` lists
-the machines.
+A test machine is a root file system in which programs run with the rights of a container. `run`
+makes these file systems, and keeps them in FOLDER. Each machine gets a fresh overlay (overlayfs) of
+one, with a clone of the committed state. `run` appends a line of JSON for each machine to FILE, and
+writes the commands' output to FOLDER/logs. `--command` names other commands, such as `make
+.venv/ready`. `list` lists the machines.
 
-A machine sees nothing of the host except how to reach the network. If pip on the host needs files
-of its own, `--pip-from-host` shows the machine these files and pip's configuration.
+A machine sees nothing of the host except how to reach the network. `--pip-from-host` also shows it
+the host's configuration of pip, and the files that this configuration needs.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ print(json.dumps([platform.python_version(), torch.__version__, bubblewrap.why_n
 
 @dataclass(frozen=True)
 class Machine:
-    """The properties of a machine.
+    """The properties of a test machine.
 
     Attributes:
-        release: Release of its distribution.
+        release: Release of the machine's Linux distribution, such as `bookworm`.
         packages: Packages besides those that the README asks for.
-        is_root: True if root runs the commands; else an ordinary user does.
+        is_root: True if root runs the commands; otherwise an ordinary user does.
         project: Folder of the clone; a relative path is below the home folder.
         may_make_namespaces: True if the kernel lets programs make namespaces; Docker's default does
             not.
         has_read_only_home: True if the home folder cannot be written.
-        has_toolkit: True if a CUDA toolkit of the host is installed.
+        has_toolkit: True if the machine sees the host's CUDA toolkit.
     """
 
     release: str
@@ -71,7 +71,7 @@ class Machine:
 
     @property
     def home(self) -> str:
-        """Home folder of the user who runs the commands."""
+        """Path of the home folder of the user who runs the commands."""
         return "/root" if self.is_root else f"/home/{USER}"
 
 
@@ -99,14 +99,14 @@ MACHINES: Mapping[str, Machine] = {
 
 @dataclass(frozen=True)
 class Host:
-    """The parts of this machine that the machines use.
+    """The parts of the host that the test machines use.
 
     Attributes:
-        roots: Folder of the root file systems, runs and logs.
-        images: Root file systems.
+        roots: Folder for root file systems, runs and logs.
+        images: Root file systems of the releases.
         source: The repository whose HEAD is cloned.
-        shows_pip: True if machines see this machine's configuration of pip and its files.
-        toolkit: A CUDA toolkit.
+        shows_pip: True if test machines see the host's configuration of pip, and its files.
+        toolkit: Folder of a CUDA toolkit on the host.
     """
 
     roots: Path
@@ -117,7 +117,7 @@ class Host:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables that the machines need to reach the network and to find packages."""
+        """Environment variables by which test machines reach the network and find packages."""
         names = [name for each in _PROXIES for name in (each, each.upper())]
         if self.shows_pip:
             names += [name for name in os.environ if name.startswith("PIP_")]
@@ -126,7 +126,7 @@ class Host:
 
 
 class Session:
-    """A machine with a fresh view of its root file system, which `close` discards.
+    """A test machine with a fresh overlay of its root file system, which `close` discards.
 
     Raises:
         ImageError: The root file system cannot be made.
@@ -145,19 +145,23 @@ class Session:
         self._written.mkdir(parents=True)
 
     def close(self) -> None:
-        """Delete everything that the machine wrote."""
+        """Delete everything that the commands wrote to the test machine."""
         for folder in (self._written, self._written.with_name(f"{self._name}.work")):
             shutil.rmtree(folder, ignore_errors=True)
 
     def run(self, command: str, limit_s: float) -> Run:
-        """Run a command in the clone."""
+        """Run a command in the clone, for at most `limit_s` seconds; return its outcome."""
         self._count += 1
         log = self._logs / f"{self._name}-{self._count}.log"
         ended = run(self._view(command), log, limit_s)
         return Run(command, ended.status, ended.seconds, **counted(log.read_text()))
 
     def facts(self) -> list[str]:
-        """Return the versions of Python and torch, and the sandbox; empty if unknown."""
+        """Return the versions of Python and torch, and the state of the sandbox.
+
+        The state is `bubblewrap`, or the reason why bubblewrap cannot be used. Unknown entries are
+        empty strings.
+        """
         log = self._logs / f"{self._name}-facts.log"
         command = shlex.join([".venv/bin/python", "-c", _FACTS])
         if run(self._view(command), log, _ASK_SECONDS).status:
@@ -194,7 +198,10 @@ class Session:
 
 
 def try_machine(name: str, host: Host, commands: Iterable[str], limit_s: float) -> Row:
-    """Run commands on a machine, one after another."""
+    """Run commands on a test machine one after another, and return the machine's row.
+
+    If the machine cannot be made, the row has the reason.
+    """
     machine = MACHINES[name]
     image = IMAGES[machine.release].title
     head = subprocess.run(
@@ -218,7 +225,7 @@ def try_machine(name: str, host: Host, commands: Iterable[str], limit_s: float) 
 
 
 def main() -> None:
-    """Run the commands on machines, or print the table of earlier runs."""
+    """Run the commands on test machines, list the machines, or print the table of earlier runs."""
     options = _options()
     if options.do == "list":
         print("\n".join(MACHINES))

@@ -5,10 +5,12 @@
     PYTHONPATH=. python benchmarks/mutation.py list FILE --words results/mutants.toml
 
 `run` draws mutants of each submission with a seed. It checks each mutant against the references
-that it fits, until one report is not right. It appends one outcome a line to FILE, and skips
-mutants that FILE has already. If the first few cases show more than wrong numbers, no others run.
-Otherwise the whole quick grid runs, since a diagnosis needs all cases. Changes of C++ are compiled
-one file each, `--jobs` at a time; the compilers' caches of headers serve them all.
+that its submission fits, until one report is not right. It appends one outcome a line to FILE, and
+skips mutants that FILE already has.
+
+If the first few cases show more than wrong numbers, no other cases run. Otherwise the whole quick
+grid runs, because a diagnosis needs all cases. `--jobs` mutants are compiled and checked at a time.
+Their compilers share a cache of headers.
 """
 
 from __future__ import annotations
@@ -47,15 +49,15 @@ _FIRST_CASES = 8
 
 
 class Checks:
-    """Checks of mutants against the references that their submissions fit."""
+    """Checks of mutants against the references that the original submissions fit."""
 
     def __init__(
         self, processes: Processes, folder: Path, seed: int, kept: Path | None = None
     ) -> None:
-        """Write the mutants' files into `folder`, and draw all values from `seed`.
+        """Prepare checks that write mutants to `folder` and draw all values from `seed`.
 
         If `kept` is given, one report of each mutant is appended to that file: the one that killed
-        it, or else the last.
+        the mutant, or else the last.
         """
         self._processes = processes
         self._folder = folder
@@ -67,7 +69,7 @@ class Checks:
         self._usual = cache(self._reports_of)
 
     def outcome(self, original: Submission, mutant: Mutant) -> Outcome:
-        """Check a mutant, and return its outcome."""
+        """Check a mutant of the submission `original`, and return the mutant's outcome."""
         path = self._folder / mutant.id / original.path.name
         path.parent.mkdir()
         path.write_bytes(changed(original.path.read_bytes(), mutant.edit))
@@ -96,7 +98,7 @@ class Checks:
         return tuple(reports)
 
     def _report(self, request: Request) -> Report:
-        """Return the report of the first cases if it is conclusive, or else of all cases.
+        """Return the report on the first cases if it is conclusive, else the report on all cases.
 
         The first cases are conclusive if they fail for a reason that has no diagnosis.
         """
@@ -122,7 +124,10 @@ class Checks:
 def outcomes(
     checks: Checks, seed: int, each: int, done: Sequence[str], jobs: int
 ) -> Iterator[Outcome]:
-    """Check the drawn mutants, one of each submission by turns; skip those that are done."""
+    """Yield outcomes of mutants as they are ready; skip mutants whose ids are in `done`.
+
+    `each` mutants of every submission are drawn, and the submissions take turns.
+    """
     found = [(s, drawn(s.path, each, seed)) for s in discover([SUBMISSIONS]).submissions]
     wanted = [
         (submission, mutants[turn])
@@ -137,13 +142,13 @@ def outcomes(
 
 
 def recorded(file: Path) -> tuple[Outcome, ...]:
-    """Return the outcomes in a file; none if the file does not exist."""
+    """Return the outcomes that an earlier run wrote to a file, or none if it does not exist."""
     lines = file.read_text().splitlines() if file.exists() else []
     return tuple(codec.decode(line, Outcome) for line in lines)
 
 
 def main() -> None:
-    """Check mutants, or print tables of them."""
+    """Check mutants, or print tables of outcomes from earlier checks."""
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="draw mutants and check them")

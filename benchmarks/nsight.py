@@ -1,4 +1,4 @@
-"""Run Nsight Compute, and parse its output."""
+"""Run a command under Nsight Compute (ncu), and parse its output."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a kernel: each metric's value, without metrics that were not measured."""
+    """One kernel launch that ncu measured.
+
+    Attributes:
+        kernel: Name of the kernel.
+        values: Value of each metric, without metrics that ncu did not measure.
+    """
 
     kernel: str
     values: dict[str, float]
 
 
 def supported(command: Sequence[str], metrics: Sequence[str]) -> list[str]:
-    """Return the metrics that this ncu can measure of the command on this GPU.
+    """Return those of `metrics` that this ncu can measure for the command on this GPU.
 
-    The names of metrics change with ncu and the GPU, and an unknown one may fail a whole
-    measurement.
+    Names of metrics change with ncu and the GPU, and an unknown one may fail a whole measurement.
     """
     launches = _measured(command, metrics)
     if launches is None:
@@ -35,7 +39,7 @@ def _is_supported(command: Sequence[str], metric: str) -> bool:
 
 
 def measure(command: Sequence[str], metrics: Sequence[str]) -> list[Launch]:
-    """Return the command's launches in order.
+    """Run the command under ncu, and return its kernel launches in order.
 
     Raises:
         RuntimeError: ncu fails; the message is the end of its output.
@@ -58,7 +62,7 @@ def _ncu(command: Sequence[str], metrics: Sequence[str]) -> subprocess.Completed
 
 
 def _measured(command: Sequence[str], metrics: Sequence[str]) -> list[Launch] | None:
-    """Return the launches, or None if ncu fails."""
+    """Run the command under ncu; return its kernel launches, or None if ncu fails."""
     done = _ncu(command, metrics)
     start = done.stdout.find('"ID"')
     if done.returncode or start < 0:

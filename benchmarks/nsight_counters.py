@@ -1,9 +1,9 @@
-"""Compare Nsight Compute's counters of submissions with the simulator's.
+"""Compare Nsight Compute's counters of submissions on a GPU with the simulator's counters.
 
     python benchmarks/nsight_counters.py measure FILE    on a machine with a GPU and ncu
     python benchmarks/nsight_counters.py compare FILE    anywhere: prints a Markdown table
 
-Each submission runs once in the reduced configuration of one problem.
+Each submission runs once, in the reduced configuration of one reference.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ SUBMISSIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def measure(target: Path) -> None:
-    """Run each submission under ncu, and store the sums over its own kernels."""
+    """Run each submission under ncu; store each counter, summed over the submission's kernels."""
     results = {}
     for name, (folder, problem) in SUBMISSIONS.items():
         script = ["benchmarks/run_once.py", f"{folder}/{name}.py", f"reference/{problem}.py"]
@@ -100,7 +100,7 @@ def measure(target: Path) -> None:
 
 
 def simulated(name: str) -> dict[str, float]:
-    """Return the same counters from `harness profile`."""
+    """Return the simulator's counters of a submission, from `harness profile`, by title."""
     submission, problem = SUBMISSIONS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
@@ -149,7 +149,7 @@ def simulated(name: str) -> dict[str, float]:
 
 
 def compare(source: Path) -> None:
-    """Print measured and simulated counters side by side."""
+    """Print a Markdown table of the counters in a file beside the simulator's."""
     measured: dict[str, Any] = json.loads(source.read_text())
     rows = []
     for name in (name for name in SUBMISSIONS if name in measured["submissions"]):

@@ -1,6 +1,8 @@
-"""Measure what the page adds to a check: the same command with --html and without, by turns.
+"""Measure what the HTML page costs: the same `harness check` with --html and without, by turns.
 
-python benchmarks/page_cost.py submissions/flat_index.py --reference reference/conv_transpose1d.py
+    python benchmarks/page_cost.py submissions/grid3d.py --reference reference/conv_transpose1d.py
+
+All arguments but `--rounds` are passed on to `harness check`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,10 @@ _ROUNDS = 7
 
 
 def measure(arguments: list[str], rounds: int) -> None:
-    """Print medians of the elapsed seconds and of the processors' busy seconds."""
+    """Print the median elapsed seconds and processor seconds of a check, without and with --html.
+
+    `arguments` are those of `harness check`.
+    """
     check = [sys.executable, "-m", "harness", "check", *arguments, "--seed", "1"]
     taken: dict[str, list[tuple[float, float]]] = {"without": [], "with": []}
     with tempfile.TemporaryDirectory() as folder:

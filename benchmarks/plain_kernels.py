@@ -1,9 +1,9 @@
-"""Check whether right kernels are accused: references computed by plain CUDA kernels.
+"""Check that right kernels are not accused, by computing references with plain CUDA kernels.
 
 Run `python benchmarks/plain_kernels.py REFERENCES... --into FOLDER`. For each reference, it writes
 a submission into the folder, in which every operator is a plain kernel (`plain/kernels.cu`), and
-checks it on the simulator. All of them share one extension, which is built once. At the end, it
-prints how many have which verdict and precision class.
+checks it on the simulator. All submissions share one extension, which is built once. At the end,
+the program prints how many submissions have which verdict and precision class.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ class ModelNew(Model):
 
 
 def write(reference: Path, folder: Path) -> Path:
-    """Write a reference's submission: the kernels, the calls of them, and the reference itself.
+    """Write the submission for a reference into `folder`, and return its path.
 
-    The reference comes last, and all files have the same name, because a build contains the file
-    name and the line numbers of its kernels. So all submissions share one build.
+    The file has the kernels, the operators that call them, and the text of the reference. The
+    reference comes last, and all files have the same name. A build depends on the file name and on
+    the line numbers of the kernels, so all submissions share one build.
     """
     kernels, operators = ((PARTS / name).read_text() for name in ("kernels.cu", "operators.py"))
     before, _, behind = operators.partition('CUDA_SOURCE = ""')
@@ -43,14 +44,14 @@ def write(reference: Path, folder: Path) -> Path:
 
 
 def tell(future: Future[harness.Report]) -> None:
-    """Print a line on a finished report."""
+    """Print a line with the problem, verdict, precision class and case counts of a report."""
     report = future.result()
     counts = dict(Counter(case.verdict for case in report.cases))
     print(report.problem, report.verdict, report.precision, counts, report.message, flush=True)
 
 
 def main() -> None:
-    """Print a line for each reference as soon as it is finished, and the totals."""
+    """Check all references; print a line for each when it is finished, and then the totals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("references", nargs="+", type=Path)
     parser.add_argument("--into", type=Path, required=True, help="where the submissions go")

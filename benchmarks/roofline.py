@@ -1,11 +1,11 @@
-"""Draw the rates that contenders reached below those of memory and tensor cores, from results.
+"""Draw a roofline: the rates of submissions and baselines below those of memory and tensor cores.
 
     python benchmarks/roofline.py results docs/roofline.svg
 
 The points are the newest time of every submission for every problem, and the fastest baseline of
-each precision, from `results/*.jsonl`. The slope is the bandwidth of the copy that the harness
-measured beside them. The flat line is the fastest variant in `results/kernels_h200.json` that only
-multiplies, without loads or stores.
+each precision, from `results/*.jsonl`. The slope is the largest bandwidth of a copy that the
+harness measured beside them. The flat line is the fastest variant in `results/kernels_h200.json`
+that only multiplies, without loads or stores.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _ONLY_MULTIPLIES = {"no loads", "no stores"}
 
 @dataclass(frozen=True)
 class Point:
-    """The rate of one contender.
+    """The rate of a submission or baseline on one problem.
 
     Attributes:
-        name: Name of the contender.
+        name: Name of the submission or baseline.
         is_submission: True for a submission, False for a baseline.
-        intensity: Operations for each byte.
+        intensity: Arithmetic operations for each byte of memory traffic.
         rate: Rate in TFLOP/s.
     """
 
@@ -43,7 +43,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Axis:
-    """A logarithmic axis, from `low` at `start` to `high` at `end` in the drawing."""
+    """A logarithmic axis; `low` lies at coordinate `start` of the drawing, `high` at `end`."""
 
     low: float
     high: float
@@ -51,19 +51,19 @@ class Axis:
     end: float
 
     def place(self, value: float) -> float:
-        """Return the place of a value in the drawing."""
+        """Return the coordinate of a value in the drawing."""
         across = math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + across * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Return the values on the axis that are 1, 2 or 5 times a power of ten."""
+        """Return the values within the axis that are 1, 2 or 5 times a power of ten."""
         powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)))
         values = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
         return [value for value in values if self.low <= value <= self.high]
 
 
 def main() -> None:
-    """Write the drawing."""
+    """Read the results, and write the drawing as SVG."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path, help="folder of the results")
     parser.add_argument("drawing", type=Path, help="SVG file to write")
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def _newest(path: Path) -> list[dict[str, Any]]:
-    """Return the last record of each submission; none for a file of other records."""
+    """Return the newest record of each submission in a file; none if it has other records."""
     records = (json.loads(line) for line in path.read_text().splitlines())
     times = (record for record in records if "baselines" in record)
     return list({record["submission"]: record for record in times}.values())
@@ -96,7 +96,7 @@ def _points(records: list[dict[str, Any]]) -> list[Point]:
 
 
 def _tensor_rate(bench: dict[str, Any], flops: dict[str, float]) -> float:
-    """Return the rate, in TFLOP/s, of the fastest variant that only multiplies."""
+    """Return the rate, in TFLOP/s, of the fastest TF32 variant that only multiplies."""
     return max(
         float(flops[variant["problem"]] / variant["time"]["median_ms"] / 1e9)
         for run in bench["runs"]
@@ -106,7 +106,7 @@ def _tensor_rate(bench: dict[str, Any], flops: dict[str, float]) -> float:
 
 
 def _draw(points: list[Point], bandwidth: float, tensor_rate: float) -> str:
-    """Return the drawing as SVG; the bandwidth is in TB/s, the rate in TFLOP/s."""
+    """Return the roofline as SVG; `bandwidth` is in TB/s, `tensor_rate` in TFLOP/s."""
     intensities = [point.intensity for point in points]
     x = Axis(min(intensities) / 2, max(intensities) * 3, _LEFT, _WIDTH - _RIGHT)
     y = Axis(min(point.rate for point in points) / 2, tensor_rate * 2, _HEIGHT - _BOTTOM, _TOP)
@@ -136,7 +136,7 @@ def _draw(points: list[Point], bandwidth: float, tensor_rate: float) -> str:
 
 
 def _marks(points: list[Point], x: Axis, y: Axis) -> list[str]:
-    """Return a dot for every point; names move down if they would overlap."""
+    """Return SVG dots and names of all points; a name moves down if it would overlap another."""
     parts = []
     below: dict[float, float] = {}
     for point in sorted(points, key=lambda point: -point.rate):

@@ -1,10 +1,13 @@
 """Compare the errors of references in float16 and bfloat16 with those of rounding trials.
 
-Run `python benchmarks/rounding_trials.py REFERENCES...`. Each reference is called on the CPU in its
-sizes on the simulator, with the values of each run in which float16 does not overflow. The ratio of
-an element that is not 0 is its error over the largest of the trials. The figure of a run and an
-output is the median of these ratios. A reference's figure is the largest of these. If no bound is
-known, a submission fails at a figure of four.
+Run `python benchmarks/rounding_trials.py REFERENCES...`. A rounding trial estimates the error that
+rounding may cause where no rigorous bound is known.
+
+Each reference is called on the CPU, in the sizes that the harness uses on the simulator. It is
+called once for each run (set of input values) in which float16 does not overflow. The error of each
+element that is not 0 is divided by the largest error of the trials. The figure of a run and an
+output is the median of these ratios. The figure of a reference is the largest of its runs' figures.
+Where no bound is known, the harness fails a submission at a figure of four.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ FORMATS = (torch.float16, torch.bfloat16)
 
 
 def medians(problem: Problem) -> Iterator[tuple[float, str]]:
-    """Yield the figure of each run, output and format, with the name of run and format."""
+    """Yield (figure, name) of each run, output and format; the name has the run and the format."""
     (case,) = cases_for(problem, ANY, "own", "simulator", seed=1)
     at = problem.at(case.constants)
     for run in runs_for(at):
@@ -46,7 +49,7 @@ def medians(problem: Problem) -> Iterator[tuple[float, str]]:
 
 
 def main() -> None:
-    """Print a line for each reference, and the largest figure."""
+    """Print the largest figure of each reference, and the largest of all references."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("references", nargs="+", type=Path)
     warnings.simplefilter("ignore")

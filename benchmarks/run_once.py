@@ -3,8 +3,9 @@
     python benchmarks/run_once.py submissions/flat_index.py reference/conv_transpose1d.py
     python benchmarks/run_once.py submissions/flat_index.py reference/*.py --all
 
-It runs once in each problem's reduced configuration. With `--all`, it runs in every case of the
-grid, and at a length of several tiles. The harness builds it, or takes it from its cache.
+The submission runs once in the reduced configuration of each reference. With `--all`, it runs in
+every case of each reference's grid, and for one input of length 1028. The harness builds the
+submission, or takes the build from its cache.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _BUILD_SECONDS = 900.0
 
 
 def main() -> None:
-    """Construct the submission and call its forward in each case."""
+    """Construct the submission and call its forward, in each case of each reference."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("submission", type=Path)
     parser.add_argument("problems", type=Path, nargs="+")

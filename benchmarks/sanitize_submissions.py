@@ -2,9 +2,8 @@
 
     python benchmarks/sanitize_submissions.py submissions/wgmma_tf32.py submissions/shared_memory.py
 
-Each submission runs under all four tools, in every case of every problem's grid that it fits. The
-output is a table of the numbers of errors. If a run fails, the last lines of its output are printed
-too.
+Each submission runs under all four tools, in every case of every reference that it fits. The output
+is a table of the numbers of errors. If a run fails, the last lines of its output are printed too.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _ENVIRONMENT = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 
 
 def main() -> None:
-    """Run all submissions, and print the table."""
+    """Run all submissions on the command line, and print the table of errors."""
     submissions = discover([Path(name) for name in sys.argv[1:]]).submissions
     problems = load_references([Path("reference")])
     rows = []
@@ -46,7 +45,10 @@ def main() -> None:
 
 
 def examine(tool: str, submission: Path, problems: Sequence[Path]) -> str:
-    """Return the number of errors as text; if a run fails, print the end of its output."""
+    """Run a submission under one tool of compute-sanitizer; return the number of errors as text.
+
+    If the run fails, print the end of its output.
+    """
     script = [sys.executable, "benchmarks/run_once.py", str(submission), *map(str, problems)]
     command = ["compute-sanitizer", "--tool", tool, *script, "--all"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=_ENVIRONMENT)

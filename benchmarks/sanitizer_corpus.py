@@ -2,8 +2,8 @@
 
     python benchmarks/sanitizer_corpus.py FILE    on a machine with a GPU and compute-sanitizer
 
-Every kernel runs under all four tools. For each kernel and tool, FILE gets whether it was flagged,
-the first message, and the line of the source that the message names.
+Every kernel runs under all four tools. For each kernel and tool, FILE gets whether the tool flagged
+the kernel, the tool's first message, and the source line that its output names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MESSAGE = re.compile(r"^========= ((?:Error|Warning|Invalid|Uninitialized|Barri
 
 
 def main(target: Path) -> None:
-    """Build the host program, run it under each tool, and write the findings."""
+    """Build defective.cu, run each kernel under each tool, and write the findings to `target`."""
     names = re.findall(r"^KERNEL\((\w+)\) \{", SOURCE.read_text(), re.MULTILINE)
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "defective"
@@ -45,7 +45,10 @@ def main(target: Path) -> None:
 
 
 def examine(program: Path, name: str, tool: str) -> dict[str, object]:
-    """Run one kernel under one tool; return whether it was flagged, the message and the line."""
+    """Run one kernel under one tool of compute-sanitizer.
+
+    Return whether the tool flagged the kernel, its first message, and the source line.
+    """
     command = ["compute-sanitizer", "--tool", tool, "--print-limit", "4", str(program), name]
     try:
         output = subprocess.run(

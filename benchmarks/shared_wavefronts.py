@@ -1,9 +1,10 @@
-"""Count the wavefronts of the accesses in tests/simulator/wavefronts.cu.
+"""Count the shared memory wavefronts of the accesses in tests/simulator/wavefronts.cu on a GPU.
 
     python benchmarks/shared_wavefronts.py FILE    on a machine with a GPU and ncu
 
-For loads and stores and each pattern, FILE gets the wavefronts at 4, 8 and 16 bytes a thread. Below
-them, it gets the value of each metric. tests/simulator/wavefronts.json is such a file.
+For loads and stores and each pattern of addresses, FILE gets the wavefronts at 4, 8 and 16 bytes a
+thread. Then it gets the value of each of ncu's metrics. tests/simulator/wavefronts.json is such a
+file.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ METRICS = {
 
 
 def main(target: Path) -> None:
-    """Build the host program, run it under ncu, and write the counts."""
+    """Build wavefronts.cu, run it under ncu, and write the counts to `target`."""
     patterns = re.findall(r"case \d+:.*// (.+)", SOURCE.read_text())
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "wavefronts"

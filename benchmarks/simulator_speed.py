@@ -2,12 +2,14 @@
 
     python benchmarks/simulator_speed.py
 
-runs a naive transposed convolution with 32- and 64-bit indices, and a tiled matrix product, with
-all checks on. It prints:
+The program runs a naive transposed convolution with 32- and 64-bit indices, and a tiled matrix
+product, with all checks on. It prints:
 
-- thread-instructions a second on one core and on all, for 64k threads and more;
+- millions of thread-instructions a second on one core and on all, for 64k threads and more;
 - microseconds for each executed instruction, for fewer than 4k threads;
 - the PTX instructions that take most of the time.
+
+A thread-instruction is an instruction executed by one thread.
 """
 
 from __future__ import annotations
@@ -85,7 +87,7 @@ Extent = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Load:
-    """A launch to measure: a kernel, its threads, and its arguments.
+    """A kernel launch to measure.
 
     Attributes:
         title: Title for people.
@@ -105,12 +107,15 @@ class Load:
 
     @property
     def threads(self) -> int:
-        """Number of threads of the grid."""
+        """Number of threads in the whole grid."""
         return int(np.prod(self.grid) * np.prod(self.block))
 
 
 def convolution(bits: int, length: int, stride: int) -> Load:
-    """Return a launch of a transposed convolution with 8 channels in and out and 3 taps."""
+    """Return a launch of a transposed convolution with 8 channels in and out and 3 taps.
+
+    `bits` is the width of its indices, 32 or 64.
+    """
     channels, taps = 8, 3
     out_length = (length - 1) * stride + taps
     threads = channels * out_length
@@ -126,7 +131,7 @@ def convolution(bits: int, length: int, stride: int) -> Load:
 
 
 def product(size: int) -> Load:
-    """Return a launch of a product of square matrices in tiles."""
+    """Return a launch of a tiled product of size x size matrices."""
     grid = (size // 16, size // 16, 1)
     numbers = [struct.pack("<i", size)]
     return Load("tiled matrix product", "matmul", grid, (16, 16, 1), [size * size] * 3, numbers)
@@ -144,18 +149,18 @@ FEW = (convolution(32, 256, 1), convolution(64, 256, 1), product(48))
 
 @dataclass
 class Clock:
-    """Nanoseconds and executions of each step, by the step's name."""
+    """Total nanoseconds and number of executions of each step of a kernel, by the step's name."""
 
     spent: dict[str, int] = field(default_factory=dict)
     executions: dict[str, int] = field(default_factory=dict)
     last: int = 0
 
     def start(self) -> None:
-        """Record that a block of code starts."""
+        """Record that a block of generated code starts."""
         self.last = time.perf_counter_ns()
 
     def tick(self, name: str) -> None:
-        """Record that a step has ended."""
+        """Record that the step `name` has ended."""
         now = time.perf_counter_ns()
         self.spent[name] = self.spent.get(name, 0) + now - self.last
         self.executions[name] = self.executions.get(name, 0) + 1
@@ -163,14 +168,14 @@ class Clock:
 
 
 class TimedCompiler(Compiler):
-    """A compiler whose code reports every step to a clock."""
+    """A compiler of kernels to Python whose code reports the end of every step to a clock."""
 
     def __init__(self, program: Program, native: Native, clock: Clock) -> None:
         super().__init__(program, native)
         self._start, self._tick = self.function(clock.start), self.function(clock.tick)
 
     def write(self, step: Step, writer: Writer) -> None:
-        """Write the step's code, and the call of the clock."""
+        """Write the code of a step, and then a call of the clock."""
         if not writer.lines:
             writer.lines.append(f"{self._start}()")
         super().write(step, writer)
@@ -184,7 +189,7 @@ def _name(step: Step) -> str:
 
 
 class Bench:
-    """The simulator's library, the kernels and their arrays."""
+    """The simulator's library, device memory, and the compiled kernels."""
 
     def __init__(self, folder: Path) -> None:
         library = build_machine_library(Cache(folder))
@@ -198,7 +203,10 @@ class Bench:
     def launcher(
         self, load: Load, clock: Clock | None = None, cores: int = 1
     ) -> Callable[[], LaunchResult]:
-        """Return a function that launches the kernel once."""
+        """Return a function that launches a load's kernel once.
+
+        If a clock is given, it measures every step of the kernel.
+        """
         machine = Machine(self.memory, cores=cores)
         module = machine.load(self._ptx)
         (name,) = (n for n in module.kernels if load.kernel in n)
@@ -220,7 +228,10 @@ class Bench:
 
 
 def seconds_of(launches: Sequence[Callable[[], LaunchResult]]) -> list[list[float]]:
-    """Return the times of each launch; launches take turns, after two that compile."""
+    """Return, for each launch function, its times in seconds.
+
+    The functions take turns. Their first two calls are not timed, because they compile.
+    """
     times: list[list[float]] = [[] for _ in launches]
     for turn in range(-2, REPEATS):
         for launch, found in zip(launches, times, strict=True):
@@ -234,7 +245,7 @@ def seconds_of(launches: Sequence[Callable[[], LaunchResult]]) -> list[list[floa
 
 
 def throughput(bench: Bench, cores: int) -> str:
-    """Return a table of launches of many threads."""
+    """Return a table of thread-instructions a second, for launches of many threads."""
     rows = []
     for load in MANY:
         one, all_cores = bench.launcher(load), bench.launcher(load, cores=cores)
@@ -247,7 +258,7 @@ def throughput(bench: Bench, cores: int) -> str:
 
 
 def latency(bench: Bench) -> str:
-    """Return a table of launches of few threads."""
+    """Return a table of microseconds for each instruction, for launches of few threads."""
     rows = []
     for load in FEW:
         launch = bench.launcher(load)
@@ -262,7 +273,7 @@ def latency(bench: Bench) -> str:
 def breakdown(bench: Bench, load: Load) -> str:
     """Return a table of a launch's time: the slowest instructions, and the kinds of work.
 
-    The clock itself also takes time, which is not the instructions'.
+    The times include those of the clock itself.
     """
     clock = Clock()
     launch = bench.launcher(load, clock)
@@ -299,7 +310,7 @@ def _row(name: str, executions: float, spent: int, total: int) -> list[str]:
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the tables of throughput, of latency, and of where the time goes."""
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         print(throughput(bench, usable_cores()), "\n")

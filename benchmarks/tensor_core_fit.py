@@ -1,10 +1,11 @@
-"""Compare the model of tensor cores with the results of tensor_core_probe.cu on a GPU.
+"""Compare the simulator's model of tensor cores with results of a GPU.
 
     PYTHONPATH=. python benchmarks/tensor_core_fit.py measured.json
 
-prints, for each type and kind of operands, how many of the measured sums equal those of the model
-in harness/simulator/actions/tensor_core.py bit for bit. If not all do, it also prints the
-parameters that would give most.
+The file has the output of tensor_core_probe.cu on a GPU. For each type and kind of operands, the
+program prints how many of the measured sums equal those of the model bit for bit. The model is in
+harness/simulator/actions/tensor_core.py. If not all sums are equal, the program also prints the
+parameters of the model for which most are.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _registers(cases: list[dict[str, Any]], name: str) -> tuple[Any, ...]:
-    """Return each register's words, with the threads of all cases in one row."""
+    """Return the words of each register `name`; one row has the threads of all cases."""
     words = np.array([case[name] for case in cases], np.uint32)
     return tuple(words.transpose(1, 0, 2).reshape(words.shape[1], -1))
 
@@ -48,7 +49,7 @@ def _registers(cases: list[dict[str, Any]], name: str) -> tuple[Any, ...]:
 def _agreement(
     library: ctypes.CDLL, model: Model, form: str, cases: list[dict[str, Any]]
 ) -> tuple[int, int]:
-    """Return how many sums are equal bit for bit, and how many there are."""
+    """Return how many sums of the model equal the measured ones bit for bit, and the total."""
     kind, sum_kind = form.removesuffix("_half"), "f16" if form.endswith("_half") else "f32"
     a = lines(_registers(cases, "a"), kind, 2)
     b = lines(_registers(cases, "b"), kind, 1).swapaxes(1, 2)
@@ -65,7 +66,7 @@ def _agreement(
 
 
 def main() -> None:
-    """Print the comparison for the file on the command line."""
+    """Print the comparison for the file of measurements on the command line."""
     measured = json.loads(Path(sys.argv[1]).read_text())
     library = _library()
     print(f"{measured['device']}, compute capability {measured['capability']}")

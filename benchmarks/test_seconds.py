@@ -1,9 +1,9 @@
 """Record the seconds of tests by file and tier; run `python benchmarks/test_seconds.py` after them.
 
 It reads .harness/tests.xml, which pytest wrote, and writes results/test_seconds.json. The seconds
-are those during which one of two processes was busy with a test, including its fixtures. After
-`make test`, pass `--tier quick`, because the other tier was not measured. `--file tests/test_x.py`
-updates that file's record alone.
+of a test are those for which it and its fixtures kept one of the two test processes busy. After
+`make test`, pass `--tier quick`, because the tier `thorough` was not measured. `--file
+tests/test_x.py` updates only the record of that file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TIERS = ("quick", "thorough")
 
 
 def main() -> None:
-    """Write the record, and print the time of each tier and its slowest files."""
+    """Write the record; print the total time of each tier and its slowest files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--xml", type=Path, default=ROOT / ".harness" / "tests.xml")
     parser.add_argument("--tier", choices=TIERS, nargs="+", default=TIERS)
@@ -46,7 +46,10 @@ def main() -> None:
 
 
 def _by_file(xml: Path, quick: set[str]) -> dict[str, dict[str, float]]:
-    """Return the seconds of each file, by tier."""
+    """Return the seconds of each test file in pytest's XML report, by tier.
+
+    `quick` has the ids of the tests that belong to the quick tier.
+    """
     found: dict[str, dict[str, float]] = {tier: {} for tier in TIERS}
     for case in ElementTree.parse(xml).iter("testcase"):  # noqa: S314 - our own pytest's
         name = case.get("classname", "").replace(".", "/") + ".py"
@@ -56,7 +59,7 @@ def _by_file(xml: Path, quick: set[str]) -> dict[str, dict[str, float]]:
 
 
 def _quick_tests() -> set[str]:
-    """Return the ids of the quick tier's tests, as pytest lists them."""
+    """Return the ids of the tests in the quick tier, as `pytest --collect-only` lists them."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not thorough"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return set(listed.stdout.splitlines())

@@ -1,7 +1,7 @@
 """Kinds of mistakes in CUDA C++.
 
-Each function here is a `Kind`: it yields the edits that make one mistake at one node of the syntax
-tree. They follow the mutation operators of the field (comparison, arithmetic, constants, dropped
+Each function for a kind (`Kind`) yields the edits that make this mistake at one node of a syntax
+tree. Most kinds are the usual mutation operators (comparison, arithmetic, constants, dropped
 statements). Others are specific to CUDA, such as a dropped barrier or fence, another axis,
 `threadIdx` for `blockIdx`, and 32-bit indices.
 """
@@ -37,7 +37,7 @@ def _signs(pairs: str) -> Mapping[str, str]:
 
 
 def _integer(node: Node) -> int | None:
-    """Return the value of an integer literal, or None for another node."""
+    """Return the value of an integer literal, or None if the node is not one."""
     is_integer = node.type == "number_literal" and _INTEGER.match(text_of(node))
     return int(text_of(node), 0) if is_integer else None
 
@@ -116,7 +116,7 @@ def _negated(node: Node) -> Iterator[Edit]:
 
 
 def _one_side(node: Node) -> Iterator[Edit]:
-    """Replace a condition by one of its two halves."""
+    """Yield edits that replace a condition `a && b` or `a || b` by `a`, or by `b`."""
     sign = node.child_by_field_name("operator")
     if node.type == "binary_expression" and sign and text_of(sign) in ("&&", "||"):
         for side in ("left", "right"):
@@ -126,7 +126,7 @@ def _one_side(node: Node) -> Iterator[Edit]:
 
 
 def _one_operand(node: Node) -> Iterator[Edit]:
-    """Drop the last operand of an expression."""
+    """Yield the edit that replaces `a + b`, `a - b`, `a * b` or `a % b` by `a`."""
     sign, kept = node.child_by_field_name("operator"), node.child_by_field_name("left")
     if node.type == "binary_expression" and sign and kept and text_of(sign) in ("+", "-", "*", "%"):
         yield instead(node, text_of(kept))
@@ -150,12 +150,15 @@ def _swapped_arguments(node: Node) -> Iterator[Edit]:
 
 
 def _shape(node: Node) -> str:
-    """Return an argument's text without its last name; equal shapes mostly have the same type."""
+    """Return an argument's text without its last name.
+
+    Arguments with the same remaining text mostly have the same type.
+    """
     return re.sub(r"\w+(?=$|\)$)", "_", text_of(node)) if node.type != "string_literal" else "'"
 
 
 def _another_variable(node: Node) -> Iterator[Edit]:
-    """Replace a parameter by the next one of the same type."""
+    """Yield the edit that replaces a parameter in a function's body by the next of its type."""
     if node.type != "identifier" or (node.parent and "declarator" in node.parent.type):
         return
     for same in _parameters_by_type(node).values():
@@ -272,7 +275,7 @@ def _swapped_branches(node: Node) -> Iterator[Edit]:
 
 
 def _dropped_subtraction_of_one(node: Node) -> Iterator[Edit]:
-    """Drop the 1 in `(n + size - 1) / size`, and the like."""
+    """Yield the edit that drops the `- 1` of `(n + size - 1) / size`, or any other operand 1."""
     right = node.child_by_field_name("right")
     left = node.child_by_field_name("left")
     if node.type == "binary_expression" and left and right and text_of(right) == "1":

@@ -1,4 +1,4 @@
-"""Mutants of a submission, drawn with a seed."""
+"""Random mutants of a submission: an edit of its CUDA C++ or of its `ModelNew`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ _SKIPPED = ("ERROR", "comment", "static_assert_declaration", "preproc_def", "lau
 def drawn(path: Path, count: int, seed: int) -> tuple[Mutant, ...]:
     """Draw different mutants of a submission; each kind of mistake is equally likely.
 
-    Kinds with many places would dominate a uniform draw: nearly every mutant would change a
+    A uniform draw would favour kinds with many possible edits: nearly every mutant would change a
     constant or an operand.
 
     Args:
         path: The submission's file.
         count: Number of mutants; fewer are returned if there are no more.
-        seed: Seed of the draw. The mutants of a submission do not depend on the others.
+        seed: Seed of the draw. It is combined with the submission's name, so that the draw does not
+            depend on other submissions.
     """
     chance = random.Random(f"{seed}/{path.stem}")  # noqa: S311 - no secret
     by_kind: dict[str, list[Mutant]] = {}
@@ -48,7 +49,7 @@ def drawn(path: Path, count: int, seed: int) -> tuple[Mutant, ...]:
 
 
 def every(path: Path) -> Iterator[Mutant]:
-    """Yield every possible mutant of a submission."""
+    """Yield all mutants of a submission: one for each edit of each kind of mistake."""
     content = path.read_bytes()
     tree = Parser(_LANGUAGES["python"]).parse(content)
     for node in _walk(tree.root_node):
@@ -60,9 +61,9 @@ def every(path: Path) -> Iterator[Mutant]:
 
 
 def _is_cuda(node: Node) -> bool:
-    """Return whether a string is CUDA C++ that its literal contains without escapes.
+    """Return whether the node is a string of CUDA C++ whose literal has no escape sequences.
 
-    Only then, an offset in the string's text is an offset in the file.
+    Without escape sequences, an offset in the string is also an offset in the file.
     """
     literal = node.parent
     is_raw = literal is not None and text_of(literal).lower().startswith("r")

@@ -1,8 +1,8 @@
 """Detection of mutants that compile to the same code as the original submission.
 
 This is trivial compiler equivalence (Papadakis et al., ICSE 2015). Device code is compared as PTX
-without its places in the source, host code as the bytes of its sections. Mutants with different
-code may be equivalent too.
+without its source locations, and host code as the bytes of its sections. Mutants with different
+code may still be equivalent.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _SECTIONS = (".text", ".rodata", ".data")
 
 
 class _Built(BaseException):
-    """Signal that the submission's extension was built; it carries the shared object.
+    """Stop the import of a submission as soon as its extension is built.
 
-    As a BaseException, it passes through a submission's `except Exception`.
+    The exception carries the bytes of the shared object. It is a BaseException, so that a
+    submission's `except Exception` does not catch it.
     """
 
     def __init__(self, library: bytes) -> None:
@@ -45,7 +46,9 @@ class _Built(BaseException):
 
 
 def digest_of(submission: Path) -> str:
-    """Return a digest of a submission's compiled extension; reuse a cached build.
+    """Return a digest of the code in a submission's compiled extension.
+
+    The extension is built if it is not in the cache.
 
     Raises:
         subprocess.CalledProcessError: The submission does not compile, or builds nothing at import.

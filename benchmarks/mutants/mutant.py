@@ -1,4 +1,4 @@
-"""Mutants, and the edits that make them."""
+"""Mutants of submissions, and the edits that make them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Part = Literal["device", "host", "python"]
 
 @dataclass(frozen=True)
 class Edit:
-    """A replacement of some bytes by others.
+    """A replacement of some bytes of a file by a text.
 
     Attributes:
         start: Offset of the first byte to replace.
@@ -33,16 +33,16 @@ Kind = Callable[[Node], Iterator[Edit]]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of one submission.
+    """A submission with one small mistake.
 
     Attributes:
         id: The submission's name and a number, unique in a draw.
         kind: Name of the kind of mistake.
-        part: Place of the change.
-        line: Line of the submission's file, from 1.
-        edit: The change, in bytes of the file.
-        before: The old line, stripped.
-        after: The new line, stripped; the first one if there are several.
+        part: Part of the submission that is changed, such as `python`.
+        line: Number of the changed line in the submission's file, from 1.
+        edit: The edit of the submission's file.
+        before: The line before the edit, without leading and trailing spaces.
+        after: The line after the edit, likewise; the first one if the edit makes several.
     """
 
     id: str
@@ -55,12 +55,12 @@ class Mutant:
 
 
 def text_of(node: Node) -> str:
-    """Return the source of a node."""
+    """Return the source text of a syntax node."""
     return (node.text or b"").decode()
 
 
 def changed(content: bytes, edit: Edit) -> bytes:
-    """Return a file's bytes with an edit made.
+    """Return the bytes of a file after an edit.
 
     >>> changed(b"a < b", Edit(2, 3, "<="))
     b'a <= b'
@@ -69,12 +69,12 @@ def changed(content: bytes, edit: Edit) -> bytes:
 
 
 def instead(node: Node, text: str) -> Edit:
-    """Return the edit that replaces a node by a text."""
+    """Return the edit that replaces a syntax node by a text."""
     return Edit(node.start_byte, node.end_byte, text)
 
 
 def swapped(first: Node, second: Node) -> Edit:
-    """Return the edit that swaps two nodes, and keeps the text between them."""
+    """Return the edit that swaps two syntax nodes, and keeps the text between them."""
     root = first
     while root.parent:
         root = root.parent

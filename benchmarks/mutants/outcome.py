@@ -1,4 +1,4 @@
-"""The outcome of a mutant, from its reports."""
+"""The outcome of a mutant, determined from the harness's reports on it."""
 
 from __future__ import annotations
 
@@ -25,20 +25,22 @@ class Outcome:
 
     Attributes:
         mutant: The mutant.
-        fate: What became of it. `equivalent`: it compiles to the same code as the submission.
-            `refuses more`: it passes, but its constructor declines configurations that the
-            submission accepts. `looser class`: it passes in a looser precision class than the
-            submission. `noted`: it passes with a note that the submission does not get.
-        problem: Problem of the report that killed it.
-        by: Short reason why it was killed; empty if it was not.
-        message: Message of the report that killed it.
+        fate: What became of the mutant. `not compiled`: it does not compile. `killed`: a report on
+            it is not right. `equivalent`: it compiles to the same code as the original submission.
+            `refuses more`: it passes, but its constructor declines configurations that the original
+            accepts. `looser class`: it passes in a looser precision class than the original.
+            `noted`: it passes with a note that the original does not get. `survived`: it passes
+            like the original.
+        problem: Problem of the report that killed the mutant.
+        by: Short reason why the mutant was killed, such as `wrong numbers`; empty if it was not.
+        message: Message of the report that killed the mutant.
         labels: Labels of the cases that failed.
         failed: Number of cases that failed.
         numbers: True if outputs of the right shape were wrong, and nothing else was found.
-        diagnosis: Diagnosis of those outputs.
+        diagnosis: The harness's diagnosis of the wrong outputs.
         pattern: What the failing cases have in common.
-        is_covered: True if some case ran the line; None if the line is not device code.
-        seconds: Time of its reports.
+        is_covered: True if some case executed the changed line; None if it is not device code.
+        seconds: Total seconds that the mutant's reports took.
     """
 
     mutant: Mutant
@@ -56,7 +58,7 @@ class Outcome:
 
 
 def outcome_of(mutant: Mutant, reports: Sequence[Report], usual: Sequence[Report]) -> Outcome:
-    """Judge the reports of a mutant; only the last one may be wrong.
+    """Return the outcome of a mutant, given its reports; only the last report may be wrong.
 
     Args:
         mutant: The mutant.
@@ -93,7 +95,7 @@ def outcome_of(mutant: Mutant, reports: Sequence[Report], usual: Sequence[Report
 
 
 def killed_by(report: Report) -> str:
-    """Return a short reason why a report is not right."""
+    """Return a short reason why a report is not right, such as `wrong numbers`."""
     shown = _shown(report)
     return _killer(shown) if shown and report.verdict != "declined" else report.verdict
 
@@ -103,7 +105,7 @@ def _amiss(report: Report) -> list[CaseReport]:
 
 
 def _shown(report: Report) -> CaseReport | None:
-    """Return the failing case that a report shows, or None if no case fails."""
+    """Return the smallest failing case of a report, or None if no case fails."""
     failed = _amiss(report)
     ids = [case.id for case in failed]
     at = ids.index(report.smallest_failure) if report.smallest_failure in ids else 0
@@ -111,7 +113,10 @@ def _shown(report: Report) -> CaseReport | None:
 
 
 def _killer(case: CaseReport) -> str:
-    """Return the reason of a case's verdict; findings in memory come first, as in the message."""
+    """Return a short reason for the verdict of a failing case.
+
+    Findings in memory take precedence, as they do in the case's message.
+    """
     if case.verdict != "failed":
         return case.verdict
     findings = failing_findings(case.findings)
@@ -128,7 +133,10 @@ def _killer(case: CaseReport) -> str:
 
 
 def _fate_of_passed(pairs: Sequence[tuple[Report, Report]]) -> Fate:
-    """Return the fate of a mutant that passes, from its reports and the original's."""
+    """Return the fate of a mutant that passes.
+
+    Each pair has a report on the mutant and the original's report on the same problem.
+    """
     if any(mine.count("declined") > theirs.count("declined") for mine, theirs in pairs):
         return "refuses more"
     if any(_class(mine) > _class(theirs) for mine, theirs in pairs):

@@ -1,4 +1,4 @@
-"""Kinds of mistakes in the Python of a submission's `ModelNew`."""
+"""Kinds of mistakes in the Python code of a submission's class `ModelNew`."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ def _negated(node: Node) -> Iterator[Edit]:
 
 
 def _another_attribute(node: Node) -> Iterator[Edit]:
-    """Store the value of the next assignment instead of this one's."""
+    """Yield the edit that makes an assignment store the value of the next assignment.
+
+    For example, `self.a = a; self.b = b` becomes `self.a = b; self.b = b`.
+    """
     if node.type != "assignment":
         return
     target, value = node.child_by_field_name("left"), node.child_by_field_name("right")

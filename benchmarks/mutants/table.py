@@ -1,4 +1,4 @@
-"""Tables of the outcomes of mutants, as Markdown: a summary, and a list of the mutants."""
+"""Markdown tables of the outcomes of mutants: a summary, and a list of single mutants."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ them, and explains the outcomes. These two commands make the file:
 
 
 def summary(outcomes: Sequence[Outcome], words: Path | None) -> str:
-    """Return the numbers of mutants by submission and outcome, by killer, and by diagnosis.
+    """Return Markdown tables that count mutants by outcome, by what killed them, and by diagnosis.
 
     Args:
         outcomes: Outcomes of the mutants.
         words: As in `listing`.
 
     Raises:
-        OSError: The file cannot be read.
-        tomllib.TOMLDecodeError: The file is not TOML.
+        OSError: The file `words` cannot be read.
+        tomllib.TOMLDecodeError: The file `words` is not TOML.
     """
     judged = _judgements(words)
     diagnosed = Counter(_judged(o, judged.get("diagnosis", {})) for o in outcomes if o.numbers)
@@ -50,17 +50,19 @@ def summary(outcomes: Sequence[Outcome], words: Path | None) -> str:
 
 
 def listing(outcomes: Sequence[Outcome], words: Path | None) -> str:
-    """Return the mutants that were not killed, the diagnoses, and the numbers by kind of mistake.
+    """Return Markdown tables of the mutants that were not killed, and of the diagnoses.
+
+    A third table counts mutants by kind of mistake.
 
     Args:
         outcomes: Outcomes of the mutants.
-        words: A TOML file with a person's judgement. Under `equivalent` and `survived`, it has a
-            reason by the mutant's id; under `diagnosis`, "right", "vague" or "wrong". It also has
-            the draw's `seed`.
+        words: A TOML file with a person's judgement, or None. Its tables `equivalent` and
+            `survived` have a reason by the mutant's id. Its table `diagnosis` has "right", "vague"
+            or "wrong" by the id. It also has the draw's `seed`.
 
     Raises:
-        OSError: The file cannot be read.
-        tomllib.TOMLDecodeError: The file is not TOML.
+        OSError: The file `words` cannot be read.
+        tomllib.TOMLDecodeError: The file `words` is not TOML.
     """
     judged = _judgements(words)
     fates = _fates(outcomes, judged)

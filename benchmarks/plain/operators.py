@@ -1,4 +1,4 @@
-"""Torch's operators, computed by the plain kernels beside this file.
+"""Torch's operators, computed by the plain CUDA kernels in kernels.cu.
 
 This file is a part of a submission. `plain_kernels.py` inserts `kernels.cu` into it, and appends
 the text of a reference, whose `Model` then calls these operators.
@@ -51,17 +51,17 @@ Size = int | Sequence[int]
 
 
 def floats(x: Tensor) -> Tensor:
-    """Return an operand as float32; it may contain truth values or integers."""
+    """Return a tensor of any number type, or of booleans, as float32."""
     return x if x.dtype == torch.float32 else x.float()
 
 
 def unary(name: str, x: Tensor, p: float = 0.0, q: float = 0.0) -> Tensor:
-    """Compute a function of each number."""
+    """Compute the function `name`, with parameters p and q, of each element of x."""
     return plain.unary(floats(x).contiguous(), name, p, q)  # type: ignore[no-any-return]
 
 
 def binary(name: str, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-    """Compute a function of two operands, after broadcasting; one of them may be a number."""
+    """Compute the function `name` of two operands, after broadcasting; one may be a number."""
     (device,) = {each.device for each in (x, y) if isinstance(each, Tensor)}
     operands = [
         floats(each)
@@ -75,7 +75,7 @@ def binary(name: str, x: Tensor | Number, y: Tensor | Number) -> Tensor:
 
 
 def _rows(x: Tensor, dims: Sequence[int]) -> Tensor:
-    """Return a contiguous matrix that has the elements of these dimensions as its columns."""
+    """Return a contiguous matrix with the elements of `dims` along its rows."""
     kept = [d for d in range(x.dim()) if d not in dims]
     columns = math.prod(x.shape[d] for d in dims)
     return floats(x).permute(*kept, *dims).reshape(-1, columns).contiguous()
@@ -94,27 +94,27 @@ def _shape(x: Tensor, dims: Sequence[int], keepdim: bool) -> list[int]:
 
 
 def reduce(name: str, x: Tensor, dim: Size | None = None, keepdim: bool = False) -> Tensor:
-    """Reduce dimensions to one number."""
+    """Reduce the dimensions `dim`, or all, by the function `name`, such as `sum`."""
     dims = _dims(x, dim)
     found: Tensor = plain.reduce(_rows(x, dims), name)
     return found.view(_shape(x, dims, keepdim))
 
 
 def mean(x: Tensor, dim: Size | None = None, keepdim: bool = False, **_: object) -> Tensor:
-    """Compute `torch.mean`."""
+    """Compute `torch.mean` with plain kernels."""
     count = math.prod(x.shape[d] for d in _dims(x, dim))
     return binary("div", reduce("sum", x, dim, keepdim), count)
 
 
 def place(x: Tensor, dim: int, keepdim: bool, of_largest: bool) -> Tensor:
-    """Compute `torch.argmax` or `torch.argmin`."""
+    """Compute `torch.argmax` if `of_largest`, else `torch.argmin`, with plain kernels."""
     dims = _dims(x, dim)
     found: Tensor = plain.place(_rows(x, dims), of_largest)
     return found.view(_shape(x, dims, keepdim))
 
 
 def extreme(name: str, x: Tensor, *given: Any, **named: Any) -> Any:
-    """Compute `torch.max` or `torch.min` in all their overloads."""
+    """Compute `torch.max` (`amax`) or `torch.min` (`amin`) in all their overloads."""
     dim, *rest = [*given, *named.values()] or [None]
     if isinstance(dim, Tensor):
         return binary("maximum" if name == "amax" else "minimum", x, dim)
@@ -126,28 +126,28 @@ def extreme(name: str, x: Tensor, *given: Any, **named: Any) -> Any:
 
 
 def scan(name: str, x: Tensor, dim: int) -> Tensor:
-    """Compute `torch.cumsum` or `torch.cumprod`."""
+    """Compute `torch.cumsum` (`sum`) or `torch.cumprod` (`prod`) with plain kernels."""
     moved = floats(x).movedim(dim, -1)
     found: Tensor = plain.scan(moved.reshape(-1, moved.shape[-1]).contiguous(), name)
     return found.view(moved.shape).movedim(-1, dim)
 
 
 def softmax(x: Tensor, dim: int = -1, *_: object, **__: object) -> Tensor:
-    """Compute `torch.softmax`."""
+    """Compute `torch.softmax` with plain kernels."""
     shifted = binary("sub", x, reduce("amax", x, dim, keepdim=True))
     powers = unary("exp", shifted)
     return binary("div", powers, reduce("sum", powers, dim, keepdim=True))
 
 
 def log_softmax(x: Tensor, dim: int = -1, *_: object, **__: object) -> Tensor:
-    """Compute `torch.log_softmax`."""
+    """Compute `torch.log_softmax` with plain kernels."""
     shifted = binary("sub", x, reduce("amax", x, dim, keepdim=True))
     total = reduce("sum", unary("exp", shifted), dim, keepdim=True)
     return binary("sub", shifted, unary("log", total))
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Compute `torch.matmul`."""
+    """Compute `torch.matmul` with plain kernels."""
     x = a[None] if a.dim() == 1 else a
     y = b[:, None] if b.dim() == 1 else b
     batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])  # type: ignore[no-untyped-call]
@@ -159,7 +159,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute `torch.linear`."""
+    """Compute `functional.linear` with plain kernels."""
     product = matmul(x, weight.mT)
     return product if bias is None else binary("add", product, bias)
 
@@ -191,13 +191,16 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 
 def _three(sizes: Size, dims: int, otherwise: int) -> list[int]:
-    """Extend a setting of `dims` dimensions to three of them."""
+    """Extend a setting, such as a stride, from `dims` dimensions to three.
+
+    The added leading dimensions get the value `otherwise`.
+    """
     each = [sizes] * dims if isinstance(sizes, int) else list(sizes)
     return [otherwise] * (3 - dims) + (each * dims if len(each) == 1 else each)
 
 
 def _volume(x: Tensor, dims: int) -> Tensor:
-    """Return a tensor as (batch, channels, depth, height, width)."""
+    """Return a tensor, with or without batch, as (batch, channels, depth, height, width)."""
     whole = floats(x)[None] if x.dim() == dims + 1 else floats(x)
     return whole.reshape(*whole.shape[:2], *[1] * (3 - dims), *whole.shape[2:]).contiguous()
 
@@ -205,7 +208,7 @@ def _volume(x: Tensor, dims: int) -> Tensor:
 def _slid(
     volume: Tensor, k: Sequence[int], s: Sequence[int], p: Sequence[int], d: Sequence[int]
 ) -> list[int]:
-    """Return the output sizes of a window with this kernel, stride, padding and dilation."""
+    """Return the output sizes for a window: kernel k, stride s, padding p, dilation d."""
     return [(volume.shape[n + 2] + 2 * p[n] - d[n] * (k[n] - 1) - 1) // s[n] + 1 for n in range(3)]
 
 
@@ -224,7 +227,7 @@ def convolution(
     dilation: Size = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Compute `functional.conv1d` to `conv3d`."""
+    """Compute `functional.conv1d`, `conv2d` or `conv3d` with plain kernels."""
     volume, kernel = _volume(x, dims), _volume(weight, dims)
     s, p, d = _three(stride, dims, 1), _three(padding, dims, 0), _three(dilation, dims, 1)
     out = _slid(volume, kernel.shape[2:], s, p, d)
@@ -243,7 +246,7 @@ def transposed_convolution(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-    """Compute `functional.conv_transpose1d` to `conv_transpose3d`."""
+    """Compute `functional.conv_transpose1d`, `2d` or `3d` with plain kernels."""
     volume, kernel = _volume(x, dims), _volume(weight, dims)
     s, p, d = _three(stride, dims, 1), _three(padding, dims, 0), _three(dilation, dims, 1)
     more = _three(output_padding, dims, 0)
@@ -274,7 +277,7 @@ def max_pool(
     dilation: Size = 1,
     **_: object,
 ) -> Tensor:
-    """Compute `functional.max_pool1d` to `max_pool3d`."""
+    """Compute `functional.max_pool1d`, `max_pool2d` or `max_pool3d` with plain kernels."""
     return _pooled(dims, "amax", x, kernel_size, stride, padding, dilation)
 
 
@@ -287,7 +290,7 @@ def average_pool(
     *_: object,
     **__: object,
 ) -> Tensor:
-    """Compute `functional.avg_pool1d` to `avg_pool3d`, whose windows include the padding."""
+    """Compute `functional.avg_pool1d`, `2d` or `3d`; windows include the padding."""
     return _pooled(dims, "sum", x, kernel_size, stride, padding, 1)
 
 
@@ -316,7 +319,7 @@ def batch_norm(
     eps: float = 1e-5,
     *_: object,
 ) -> Tensor:
-    """Compute `functional.batch_norm` in training mode."""
+    """Compute `functional.batch_norm` in training mode with plain kernels."""
     del running_mean, running_var, training, momentum
     dims = [0, *range(2, x.dim())]
     return _normalised(x, dims, eps, _of_channels(x, weight), _of_channels(x, bias))
@@ -333,7 +336,7 @@ def instance_norm(
     eps: float = 1e-5,
     *_: object,
 ) -> Tensor:
-    """Compute `functional.instance_norm`."""
+    """Compute `functional.instance_norm` with plain kernels."""
     del running_mean, running_var, use_input_stats, momentum
     dims = [*range(2, x.dim())]
     return _normalised(x, dims, eps, _of_channels(x, weight), _of_channels(x, bias))
@@ -347,7 +350,7 @@ def group_norm(
     eps: float = 1e-5,
     *_: object,
 ) -> Tensor:
-    """Compute `functional.group_norm`."""
+    """Compute `functional.group_norm` with plain kernels."""
     grouped = x.reshape(len(x), num_groups, -1)
     found = _normalised(grouped, [2], eps, None, None).view(x.shape)
     for name, values in (("mul", _of_channels(x, weight)), ("add", _of_channels(x, bias))):
@@ -363,7 +366,7 @@ def layer_norm(
     eps: float = 1e-5,
     *_: object,
 ) -> Tensor:
-    """Compute `functional.layer_norm`."""
+    """Compute `functional.layer_norm` with plain kernels."""
     dims = [*range(x.dim() - len(normalized_shape), x.dim())]
     return _normalised(x, dims, eps, weight, bias)
 
@@ -371,19 +374,19 @@ def layer_norm(
 def norm(
     x: Tensor, p: Any = 2, dim: Size | None = None, keepdim: bool = False, **_: object
 ) -> Tensor:
-    """Compute `torch.norm` by squares or absolute values."""
+    """Compute `torch.norm` for p of 1 (absolute values) or 2 (squares)."""
     if p == 1:
         return reduce("sum", unary("abs", x), dim, keepdim)
     return unary("sqrt", reduce("sum", binary("mul", x, x), dim, keepdim))
 
 
 def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, **_: object) -> Tensor:
-    """Compute `functional.normalize`."""
+    """Compute `functional.normalize` with plain kernels."""
     return binary("div", x, unary("clamp", norm(x, p, dim, keepdim=True), eps, math.inf))
 
 
 def reduced(losses: Tensor, how: str) -> Tensor:
-    """Reduce the losses of elements by a loss's setting `reduction`."""
+    """Reduce the losses of elements as a loss's setting `reduction` says, such as `mean`."""
     if how == "none":
         return losses
     if how == "batchmean":
@@ -394,13 +397,13 @@ def reduced(losses: Tensor, how: str) -> Tensor:
 def mse_loss(
     x: Tensor, target: Tensor, *_: object, reduction: str = "mean", **__: object
 ) -> Tensor:
-    """Compute `functional.mse_loss`."""
+    """Compute `functional.mse_loss` with plain kernels."""
     off = binary("sub", x, target)
     return reduced(binary("mul", off, off), reduction)
 
 
 def cross_entropy(x: Tensor, target: Tensor, *_: object, **__: object) -> Tensor:
-    """Compute `functional.cross_entropy` of (batch, classes) and class indices (batch)."""
+    """Compute `functional.cross_entropy` of scores (batch, classes) and class indices (batch)."""
     picked = plain.pick(log_softmax(x, 1).contiguous(), target.contiguous())
     return mean(unary("neg", picked))
 
@@ -408,7 +411,7 @@ def cross_entropy(x: Tensor, target: Tensor, *_: object, **__: object) -> Tensor
 def smooth_l1_loss(
     x: Tensor, target: Tensor, *_: object, reduction: str = "mean", beta: float = 1.0, **__: object
 ) -> Tensor:
-    """Compute `functional.smooth_l1_loss`."""
+    """Compute `functional.smooth_l1_loss` with plain kernels."""
     losses = unary("huber", binary("sub", x, target), beta)
     return reduced(binary("div", losses, beta), reduction)
 
@@ -416,12 +419,12 @@ def smooth_l1_loss(
 def huber_loss(
     x: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, **_: object
 ) -> Tensor:
-    """Compute `functional.huber_loss`."""
+    """Compute `functional.huber_loss` with plain kernels."""
     return reduced(unary("huber", binary("sub", x, target), delta), reduction)
 
 
 def kl_div(x: Tensor, target: Tensor, *_: object, reduction: str = "mean", **__: object) -> Tensor:
-    """Compute `functional.kl_div` of targets above 0."""
+    """Compute `functional.kl_div` for targets above 0 with plain kernels."""
     off = binary("sub", unary("log", target), x)
     return reduced(binary("mul", target, off), reduction)
 
@@ -436,7 +439,7 @@ def triplet_margin_loss(
     *_: object,
     **__: object,
 ) -> Tensor:
-    """Compute `functional.triplet_margin_loss`."""
+    """Compute `functional.triplet_margin_loss` with plain kernels."""
     near, far = (
         norm(binary("add", binary("sub", anchor, other), eps), p, -1)
         for other in (positive, negative)
@@ -447,7 +450,7 @@ def triplet_margin_loss(
 def attention(
     q: Tensor, k: Tensor, v: Tensor, *_: object, is_causal: bool = False, **__: object
 ) -> Tensor:
-    """Compute `functional.scaled_dot_product_attention` without a mask."""
+    """Compute `functional.scaled_dot_product_attention` without a mask argument."""
     scores = binary("mul", matmul(q, k.mT), 1 / math.sqrt(q.shape[-1]))
     if is_causal:
         after = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
@@ -456,21 +459,22 @@ def attention(
 
 
 def clamp(x: Tensor, min: float | None = None, max: float | None = None) -> Tensor:  # noqa: A002 - torch's names
-    """Compute `torch.clamp` between numbers."""
+    """Compute `torch.clamp` whose limits are numbers, not tensors."""
     return unary("clamp", x, -math.inf if min is None else min, math.inf if max is None else max)
 
 
 def hardtanh(
     x: Tensor, min_val: float = -1.0, max_val: float = 1.0, *_: object, **__: object
 ) -> Tensor:
-    """Compute `functional.hardtanh`."""
+    """Compute `functional.hardtanh` with plain kernels."""
     return unary("clamp", x, min_val, max_val)
 
 
 def _function(name: str, p: float = 0.0, q: float = 0.0) -> Handler:
-    """Return a handler for a function of one operand and up to two settings.
+    """Return a handler for a torch function of one operand and up to two parameters.
 
-    Torch's names of the settings do not matter, because they come in this order.
+    The handler takes the parameters by position or by any name, in torch's order. `p` and `q` are
+    their defaults.
     """
 
     def called(x: Tensor, first: float = p, second: float = q, **named: Any) -> Tensor:
@@ -541,7 +545,10 @@ HANDLERS = dict(_handlers())
 
 
 class PlainKernels(TorchFunctionMode):
-    """A mode that replaces torch's functions and methods by these; it leaves others to torch."""
+    """A mode in which torch functions and methods are computed by the operators of this file.
+
+    Functions that this file lacks are left to torch.
+    """
 
     def __torch_function__(
         self,
@@ -550,7 +557,7 @@ class PlainKernels(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Call the handler of a function, or the function itself if there is none."""
+        """Call this file's operator for a torch function, or the function if there is none."""
         del types
         handler = HANDLERS.get(func.__name__)
         if handler is None:
@@ -559,7 +566,7 @@ class PlainKernels(TorchFunctionMode):
 
 
 def _as_operands(result: Any, operands: Sequence[object]) -> Any:
-    """Return a float32 result in the operands' half precision, as torch does."""
+    """Return a float32 result in the dtype of float16 or bfloat16 operands, as torch does."""
     dtype = next((each.dtype for each in operands if isinstance(each, Tensor)), torch.float32)
     is_half = dtype in (torch.float16, torch.bfloat16)
     is_float = isinstance(result, Tensor) and result.is_floating_point()

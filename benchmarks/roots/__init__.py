@@ -1,4 +1,5 @@
 """Root file systems for `machines.py`: making them, and running a program that sees only one.
 
-The commands that run in them, and the records of these, belong to `machines.py`.
+The commands that run in these file systems, and the definitions of the machines, belong to
+`machines.py`.
 """

@@ -1,4 +1,4 @@
-"""Make root file systems of distributions, with packages as layers above them, and keep them."""
+"""Root file systems of Linux distributions, made by debootstrap, with packages in layers above."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _PACKAGES = ("python3-venv", "python3-dev", "g++", "make", "git", "ca-certificat
 
 
 class ImageError(RuntimeError):
-    """A root file system cannot be made; the message is one line with the reason."""
+    """A root file system cannot be made; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """A release of a distribution.
+    """A release of a Linux distribution.
 
     Attributes:
         title: Name for people.
-        archive: Key of the mirror that has it.
-        script: Script of debootstrap for a release that debootstrap does not know.
-        components: Parts of the archive that contain the packages.
+        archive: Key in `MIRRORS` of the archive that has the release.
+        script: Script that debootstrap uses if it does not know the release.
+        components: Components of the archive that have the packages.
     """
 
     title: str
@@ -52,7 +52,7 @@ MIRRORS: Mapping[str, str] = {
 
 
 class Images:
-    """Root file systems in one folder.
+    """Root file systems that are kept in one folder.
 
     Args:
         folder: Folder of the root file systems.
@@ -64,7 +64,9 @@ class Images:
         self._mirrors = mirrors
 
     def layers(self, release: str, packages: Sequence[str]) -> tuple[Path, ...]:
-        """Return the layers of a release with packages, uppermost first; make missing ones.
+        """Return the overlay layers of a release with packages, uppermost first.
+
+        Layers that are missing are made.
 
         Raises:
             ImageError: A layer cannot be made.

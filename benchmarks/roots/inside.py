@@ -1,7 +1,7 @@
-"""Mount a root, give up rights and run a program; `view.run` starts this in new namespaces.
+"""Mount a root file system, give up rights and run a program; started by `view.run`.
 
-It is process 1 there, and waits for all other processes. It uses the standard library alone,
-because it is started by its path.
+It runs in new namespaces, as process 1, and so waits for all other processes in them. It uses only
+the standard library, because it is started by its path.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Set up the machine that the argument describes, and exit with the program's status."""
+    """Set up the view that the argument describes, and run the program.
+
+    This process ends with the program's exit status.
+    """
     told: dict[str, Any] = json.loads(sys.argv[1])
     root = Path(told["place"])
     _mount_root(root, told)
@@ -101,7 +104,7 @@ def _mount_root(root: Path, told: dict[str, Any]) -> None:
 
 
 def _mount_kernels(root: Path) -> None:
-    """Mount /proc, /sys and /dev as in a container."""
+    """Mount /proc, /sys and /dev in the root file system, as in a container."""
     _mount("-t", "proc", "proc", str(root / "proc"))
     _mount("--bind", "/sys", str(root / "sys"))
     _mount("-o", "remount,bind,ro", str(root / "sys"))
@@ -132,7 +135,7 @@ def _show(path: Path, target: Path) -> None:
 
 
 def _clone(source: str, place: str, root: Path, user_id: int) -> None:
-    """Make a clone that belongs to the user, without files that git does not track."""
+    """Clone the repository `source` to `place` in the root file system, owned by the user."""
     target = root / place.lstrip("/")
     if target.exists():
         return
@@ -148,7 +151,10 @@ def _clone(source: str, place: str, root: Path, user_id: int) -> None:
 
 
 def _enter(root: Path) -> None:
-    """Make this folder the root folder; after a mere chroot, programs could not make namespaces."""
+    """Make `root` the root folder of this process, by pivot_root.
+
+    After a chroot, programs could not make namespaces.
+    """
     os.chdir(root)
     subprocess.run(["pivot_root", ".", "."], check=True)
     if _libc.umount2(b".", _MNT_DETACH):
@@ -157,7 +163,7 @@ def _enter(root: Path) -> None:
 
 
 def _become(told: dict[str, Any], last_capability: int) -> None:
-    """Replace this process by the program, with the rights that it should have."""
+    """Replace this process by the program, after giving up rights that it should not have."""
     if not told["may_make_namespaces"]:
         _refuse_namespaces()
     if not told["is_privileged"]:

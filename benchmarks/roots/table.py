@@ -1,4 +1,4 @@
-"""The outcomes on machines: lines of JSON, and their table in docs/machines.md."""
+"""Outcomes of commands on test machines: lines of JSON, and their table in docs/machines.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- benchmarks/machines.py: begin -->", "<!-- benchmarks/machines
 
 @dataclass(frozen=True)
 class Run:
-    """One command on a machine.
+    """The outcome of one command on a test machine.
 
     Attributes:
         command: The command as typed.
@@ -33,19 +33,19 @@ class Run:
 
 @dataclass(frozen=True)
 class Row:
-    """One machine.
+    """The outcome of all commands on one test machine.
 
     Attributes:
-        machine: Its name.
-        image: Title of its distribution.
-        user: The user who runs the commands.
-        python: Version of Python; empty if there is none.
-        torch: Version of torch; empty if there is none.
-        sandbox: `bubblewrap`, or the reason why there is none.
+        machine: Name of the machine.
+        image: Title of the machine's distribution.
+        user: The user who runs the commands: `root` or `ordinary`.
+        python: Version of Python; empty if unknown.
+        torch: Version of torch; empty if unknown.
+        sandbox: `bubblewrap`, or the reason why it cannot be used.
         commit: Commit of the project.
         date: Date of the run.
-        runs: The commands, in order.
-        why_not: Reason why nothing was run; empty if something was.
+        runs: Outcomes of the commands, in order.
+        why_not: Reason why no command was run; empty if one was.
     """
 
     machine: str
@@ -61,7 +61,7 @@ class Row:
 
 
 def counted(text: str) -> dict[str, int]:
-    r"""Return the numbers of tests in the last line that pytest printed.
+    r"""Return the numbers of tests in the last summary line of pytest in a text.
 
     >>> counted("x\n== 2 failed, 31 passed, 4 skipped, 1 error in 5.02s ==\nmake: *** failed")
     {'passed': 31, 'skipped': 4, 'failed': 3}
@@ -77,7 +77,7 @@ def counted(text: str) -> dict[str, int]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Return a Markdown table; of several rows on one machine, the last counts."""
+    """Return a Markdown table of machines; if a machine has several rows, the last is used."""
     last = {row.machine: row for row in rows}
     lines = [_line(row) for row in last.values()]
     head = ["machine", "image", "user", "Python", "torch", "sandbox", "what ran", "date, commit"]
@@ -102,10 +102,10 @@ def _told(run: Run) -> str:
 
 
 def update(path: Path, text: str) -> None:
-    """Replace the table between the two marks of a file.
+    """Replace the table between the marks BEGIN and END of a file.
 
     Raises:
-        ValueError: The file does not have the marks.
+        ValueError: The file does not have both marks.
     """
     before, begin, rest = path.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)

@@ -1,4 +1,4 @@
-"""Run a program that sees only one root file system, as in a container."""
+"""Run a program that sees only one root file system, with the rights of a container."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ _INSIDE = Path(__file__).parent / "inside.py"
 
 @dataclass(frozen=True)
 class View:
-    """The view and the rights of a program.
+    """A program to run, and the files and rights that it has.
 
     Attributes:
-        layers: Layers of its root file system, uppermost first; none of them is written.
+        layers: Layers of the root file system, uppermost first; none of them is written.
         written: Folder that receives what the program writes.
         command: The program with its arguments.
-        folder: Working folder.
+        folder: Working folder of the program.
         user_id: User id of the program.
         home: Home folder of that user.
         environment: Environment variables besides PATH, HOME and LANG.
-        shown: Files and folders of the host by their place in the view; they are read-only.
-        copied: Files of the host by the place of their copy in the view.
-        clone: A repository, and the folder that gets a clone of it; None for no clone.
+        shown: Files and folders of the host that the program can only read, by their path in the
+            view.
+        copied: Files of the host that are copied into the view, by the path of the copy.
+        clone: A repository, and the folder of the view for a clone of it; None for no clone.
         read_only: Folders of the root file system that cannot be written.
         is_privileged: True if the program has all rights of root; a container's root has few.
         may_make_namespaces: True if the kernel lets the program make namespaces; a container's
@@ -57,7 +58,7 @@ class View:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a program.
+    """The way in which a program ended.
 
     Attributes:
         status: Exit status; None if the program exceeded its limit and was killed.
@@ -69,10 +70,10 @@ class Ended:
 
 
 def run(view: View, log: Path, limit_s: float) -> Ended:
-    """Run a view's program; all processes that it starts end with it.
+    """Run a view's program; when it ends, all processes that it started end too.
 
     Args:
-        view: The view and the rights of the program.
+        view: The program, with its files and rights.
         log: File for the program's output.
         limit_s: Most seconds that the program may take.
     """

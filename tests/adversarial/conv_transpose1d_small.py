@@ -1,4 +1,4 @@
-"""A transposed 1D convolution with few parameters, the problem of the corpus."""
+"""The reference of the adversarial corpus: a small transposed 1D convolution."""
 
 import torch
 from torch import nn
@@ -29,10 +29,10 @@ length = 62
 
 
 def get_inputs() -> list[torch.Tensor]:
-    """Draw the input of one forward call."""
+    """Draw the input of one forward call: x (2, 8, 62)."""
     return [torch.rand(batch_size, in_channels, length)]
 
 
 def get_init_inputs() -> list[int]:
-    """Return the constructor's positional arguments."""
+    """Return the positional arguments of `Model`."""
     return [in_channels, out_channels, kernel_size]

@@ -1,15 +1,15 @@
-"""Expected reports for each submission of the corpus.
+"""The report that the harness should give for each submission of the adversarial corpus.
 
-The families are those of what submissions have done to evaluators:
+Cheats are grouped into families, by tricks that submissions have used against evaluators:
 
-A: not doing the work
-B: remembering results
-C: detecting the evaluation
-D: attacking the clock
-E: attacking the judge
-F: numerics
-G: evading the record of who did the work
-H: attacking this harness in particular
+- A: not doing the work
+- B: remembering results
+- C: detecting the evaluation
+- D: attacking the clock
+- E: attacking the judge
+- F: numerics
+- G: evading the record of which kernels did the work
+- H: attacking this harness in particular
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ PROTOCOL = "the worker sent"
 
 @dataclass(frozen=True)
 class Cheat:
-    """The expected report of one cheat.
+    """The report that the harness should give for one cheating submission.
 
     Attributes:
-        family: The letter of its family.
-        entry: The trick, in the words of the list that it comes from.
-        says: A pattern that its report must match if the verdict is a failure.
-        verdicts: The verdicts that are right.
-        precision: The class in which it must be ranked if its precision is all that is wrong. A
-            looser class or wrong numbers are right as well, because the values may decide which
-            occurs.
-        notes: A pattern that its notes must match if it is ranked in that class.
-        only_on_gpu: Why the simulator cannot detect it; empty if it can.
-        on_gpu: A pattern that its speed test must match on a GPU.
-        unlike_naive: Why the naive evaluator of this folder is not fooled; empty if it is.
-        cases: The number of cases that suffice; one for a cheat that ends its worker in each case.
-        only_case: Id of the case that shows it; empty if the cases of the other cheats do.
-        needs_sandbox: True if only a sandbox prevents what it attempts.
+        family: Letter of the cheat's family, A to H.
+        entry: The trick, in the words of the list of tricks that it comes from.
+        says: Regular expression that the report's text must match if the cheat does not pass.
+        verdicts: The verdicts that are right, unless `precision` allows the cheat to pass.
+        precision: The tightest precision class (fp32, tf32, bf16, fp16) in which the cheat may
+            pass. None if it must not pass.
+        notes: Regular expression that the report's notes must match if the cheat passes.
+        only_on_gpu: Reason why only a GPU shows the cheat; empty if the simulator does.
+        on_gpu: Regular expression that the cheat's speed test must match on a GPU.
+        unlike_naive: Reason why naive.py is not fooled by the cheat; empty if it is fooled.
+        cases: How many of the corpus's usual cases the cheat is checked in. It is 1 for a cheat
+            that ends its worker in each case.
+        only_case: Id of the only case that shows the cheat; empty if the usual cases do.
+        needs_sandbox: True if only a sandbox prevents the attack.
     """
 
     family: str
@@ -65,11 +65,11 @@ class Cheat:
     needs_sandbox: bool = False
 
     def shown_by(self, cases: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the ids of the cases that show it, given those of the other cheats."""
+        """Return the ids of the cases to check the cheat in; `cases` has the usual ones."""
         return (self.only_case,) if self.only_case else cases[: self.cases]
 
     def is_caught(self, report: Report) -> bool:
-        """Return whether a report is one that it must get."""
+        """Return whether the report is one of those that the cheat should get."""
         if report.verdict == "passed" and self.precision and report.precision:
             is_loose = PRECISIONS.index(report.precision) >= PRECISIONS.index(self.precision)
             return is_loose and re.search(self.notes, "\n".join(report.notes)) is not None
@@ -78,7 +78,7 @@ class Cheat:
 
 
 def text_of(report: Report) -> str:
-    """Return all text of a report that says what is wrong."""
+    """Return all messages, details and findings of a report as one text."""
     lines = [report.message, report.detail]
     for case in report.cases:
         lines += [case.message, case.detail]

@@ -1,8 +1,8 @@
 """A naive evaluator like many published ones: `python naive.py REFERENCE SUBMISSION`.
 
-It imports both files into its own process. It checks one shape with two seeds and a tolerance,
-times a few calls with the host's clock, and prints a line of JSON. The tests show which cheats fool
-it.
+It imports both files into its own process. It compares outputs for one shape and two seeds, within
+a tolerance. It times five calls with the host's clock, and prints the result as a line of JSON. The
+tests run it to find out which cheats fool it.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ import torch
 
 
 def load(name: str, path: str) -> Any:
-    """Import a file as a module."""
+    """Import the Python file at `path` as the module `name`."""
     spec: Any = importlib.util.spec_from_file_location(name, path)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -24,13 +24,13 @@ def load(name: str, path: str) -> Any:
 
 
 def check(expected: Any, actual: Any) -> bool:
-    """Return whether outputs are close, within the tolerance."""
+    """Return whether a submission's outputs are close to the reference's, within 1e-2."""
     pairs = zip(*(v if isinstance(v, list) else [v] for v in (expected, actual)), strict=False)
     return all(torch.allclose(a, e, atol=1e-2, rtol=1e-2, equal_nan=True) for e, a in pairs)
 
 
 def check_correctness(reference: Any, model: Any, submission: Any) -> tuple[bool, list[Any]]:
-    """Return whether all outputs are close, and the inputs of the last seed."""
+    """Return whether outputs are close for both seeds, and the second seed's inputs."""
     correct = True
     for seed in (0, 42):
         torch.manual_seed(seed)
@@ -41,7 +41,7 @@ def check_correctness(reference: Any, model: Any, submission: Any) -> tuple[bool
 
 
 def seconds(model: Any, inputs: list[Any]) -> float:
-    """Return the median time of five calls."""
+    """Return the median time, in seconds, of five calls of a model."""
     times = []
     for _ in range(5):
         start = time.perf_counter()
@@ -53,7 +53,7 @@ def seconds(model: Any, inputs: list[Any]) -> float:
 
 @torch.no_grad()
 def evaluate(reference_path: str, submission_path: str) -> None:
-    """Evaluate a submission and print the result as a line of JSON."""
+    """Check and time a submission; print whether it is correct, its seconds and its speedup."""
     reference, submission = load("reference", reference_path), load("submission", submission_path)
     torch.manual_seed(0)
     model = reference.Model(*reference.get_init_inputs()).cuda()

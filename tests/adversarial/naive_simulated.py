@@ -1,9 +1,11 @@
-"""The naive evaluator without a GPU: `naive_simulated.py RESULTS REFERENCE FILE...`.
+"""Run the naive evaluator without a GPU: `naive_simulated.py RESULTS REFERENCE FILE...`.
 
-One process loads torch and forks a child for each submission, with a simulated device of its own. A
-clock that advances with the device's instructions replaces the host's clock, so that a rank does
-not depend on the machine. RESULTS receives a JSON object. It has, for each submission, the last
-line of JSON that its child printed, or null.
+One process loads torch, and forks a child for each submission (FILE). Each child runs naive.py on
+its own simulated device. A clock that advances with the device's work replaces the host's clock, so
+that times do not depend on the machine.
+
+RESULTS receives a JSON object. By the name of each submission, it has the result that its child
+printed, or null if the child printed none.
 """
 
 from __future__ import annotations
@@ -38,9 +40,10 @@ _SECONDS_PER_LOOK = 1e-6
 
 
 class DeviceClock:
-    """A clock in seconds of the simulated device; each query of it takes a moment.
+    """A clock that advances with the work of the simulated device.
 
-    Without that moment, a submission that executes no instruction would take no time at all.
+    Each query advances it by a microsecond. Otherwise a submission that executes no instruction
+    would take no time at all.
     """
 
     def __init__(self, device: Connected) -> None:
@@ -48,14 +51,14 @@ class DeviceClock:
         self._seconds = 0.0
 
     def __call__(self) -> float:
-        """Return the time, in place of `time.perf_counter()`."""
+        """Return the time in seconds; this replaces `time.perf_counter()`."""
         executed = self._device.observe().spent
         self._seconds += executed * _SECONDS_PER_INSTRUCTION + _SECONDS_PER_LOOK
         return self._seconds
 
 
 def main(results: Path, reference: Path, submissions: list[Path]) -> None:
-    """Evaluate submissions one after the other and write their results."""
+    """Evaluate submissions one after another, and write all results to a JSON file."""
     torch.set_num_threads(1)
     settings = settings_for(Request(submissions[0], reference, "simulator"))
     found = {}
@@ -74,7 +77,7 @@ def main(results: Path, reference: Path, submissions: list[Path]) -> None:
 
 
 def _be_the_evaluator(settings: Settings, reference: Path, submission: Path) -> None:
-    """Evaluate a submission as `python naive.py` does, and end the process."""
+    """Evaluate a submission as `python naive.py` would, and end this process."""
     signal.alarm(_DEADLINE_SECONDS)
     try:
         time.perf_counter = DeviceClock(_device(settings, submission))
@@ -90,7 +93,10 @@ def _be_the_evaluator(settings: Settings, reference: Path, submission: Path) -> 
 
 
 def _device(settings: Settings, submission: Path) -> Connected:
-    """Return a simulated device of this process, and install the compiler of extensions."""
+    """Give this process a simulated `cuda` device, and return the device.
+
+    Also make `load_inline` build extensions for this device.
+    """
     assert settings.libraries is not None, "the simulator has libraries"
     cache, toolchain = Cache(settings.cache), settings.toolchain
     compiler = Compiler(toolchain, tuple(view.of_submission(submission)))
@@ -107,7 +113,7 @@ def _device(settings: Settings, submission: Path) -> Connected:
 
 
 def _last_result(printed: str) -> Any:
-    """Return the last line of JSON that an evaluator printed, or None."""
+    """Return the last result in the output of an evaluator, or None if it printed none."""
     for line in reversed(printed.splitlines()):
         if line.startswith('{"correct"'):
             return json.loads(line)

@@ -1,4 +1,4 @@
-"""The harness's verdict on each submission of the corpus, and the figures for all of them."""
+"""The harness's verdict on each cheat and each honest submission of the adversarial corpus."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Outcome = Report | str
 
 
 def evaluated(request: Request) -> Outcome:
-    """Evaluate a submission and return its report, or the message of an error."""
+    """Evaluate a submission; return its report, or the message of an error of the harness."""
     try:
         return attempt(request, lambda _: None)
     except EvaluationError as error:
@@ -50,21 +50,21 @@ def evaluated(request: Request) -> Outcome:
 
 
 def request(folder: str, name: str, cases: tuple[str, ...], seed: int) -> Request:
-    """Return a request for a few cases of a submission of the corpus."""
+    """Return a request to check one submission of the corpus in some cases."""
     path = HERE / folder / f"{name}.py"
     deadlines = Deadlines(step=STEP_SECONDS)
     return request_for(path, REFERENCE, *cases, seed=seed, deadlines=deadlines)
 
 
 def why_skipped(name: str) -> str:
-    """Return why a cheat cannot be evaluated here, or an empty string."""
+    """Return why this machine cannot evaluate the cheat, or an empty string if it can."""
     cheat = CHEATS[name]
     return cheat.only_on_gpu or (bubblewrap.why_not_usable() if cheat.needs_sandbox else "")
 
 
 @pytest.fixture(scope="module")
 def cheats() -> Mapping[str, Outcome]:
-    """Return the outcome of each cheat by name, evaluated on first use."""
+    """Return a mapping from each cheat's name to its report, which is made on first use."""
     return OnDemand(
         lambda name: evaluated(request("cheats", name, CHEATS[name].shown_by(CASES), SEED))
     )
@@ -72,13 +72,13 @@ def cheats() -> Mapping[str, Outcome]:
 
 @pytest.fixture(scope="module")
 def honest() -> Mapping[str, Outcome]:
-    """Return the outcome of each honest submission by name, evaluated on first use."""
+    """Return a mapping from each honest submission's name to its report, made on first use."""
     return OnDemand(lambda name: evaluated(request("honest", name, HONEST_CASES, SEED)))
 
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, CHEATS))
 def test_cheat_is_caught(request: pytest.FixtureRequest, name: str) -> None:
-    """Each cheat gets a verdict that says what it did."""
+    """Each cheat gets a verdict and messages that name what it did."""
     why = why_skipped(name)
     if why:
         pytest.skip(why)
@@ -89,7 +89,7 @@ def test_cheat_is_caught(request: pytest.FixtureRequest, name: str) -> None:
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, HONEST))
 def test_honest_one_passes(honest: Mapping[str, Outcome], name: str) -> None:
-    """An honest submission with unusual habits passes as fp32 without a finding."""
+    """Each honest submission with unusual habits passes as fp32 without a finding."""
     outcome = honest[name]
     assert isinstance(outcome, Report), outcome
     assert outcome.verdict == "passed", outcome.message
@@ -98,7 +98,10 @@ def test_honest_one_passes(honest: Mapping[str, Outcome], name: str) -> None:
 
 
 def test_every_file_has_an_expectation() -> None:
-    """Every file has an expected report, and the quick tier has a cheat of each family."""
+    """Every file of the corpus has an expected report.
+
+    The quick tests include a cheat of each family.
+    """
     for folder, expected in (("cheats", CHEATS), ("honest", HONEST)):
         assert {path.stem for path in (HERE / folder).glob("*.py")} == set(expected)
     assert len(CHEATS) >= 50
@@ -113,7 +116,10 @@ def test_figures(
     honest: Mapping[str, Outcome],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """No cheat passes and no honest submission is accused; the figures are printed."""
+    """All cheats that this machine can evaluate are caught, and no honest submission is accused.
+
+    The test also prints the numbers of both.
+    """
     tried = {name: cheats[name] for name in CHEATS if not why_skipped(name)}
     through = [
         name
@@ -139,7 +145,7 @@ def test_figures(
 
 @pytest.mark.thorough
 def test_no_process_survives(cheats: Mapping[str, Outcome]) -> None:
-    """Processes that a submission started end with it."""
+    """A daemon that a submission started does not survive the evaluation."""
     why = why_skipped("leaves_a_daemon")
     if why:
         pytest.skip(why)
@@ -155,7 +161,7 @@ def test_no_process_survives(cheats: Mapping[str, Outcome]) -> None:
 
 @pytest.mark.thorough
 def test_seed_that_people_type_says_nothing_of_the_inputs(tmp_path: Path) -> None:
-    """A worker cannot compute later inputs from a seed that a user typed."""
+    """A submission that guesses the user's seed cannot compute later inputs, and does not pass."""
     cheat = HERE / "cheats" / "seed_recovered.py"
     options = ("--reference", REFERENCE, "--seed", "7", "--json", "-")
     done = harness("check", cheat, *options, folder=tmp_path)

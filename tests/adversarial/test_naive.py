@@ -1,4 +1,4 @@
-"""The cheats succeed against the kind of evaluator that they were written for."""
+"""Cheats of the adversarial corpus against naive.py, an evaluator without defences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_FOOLING = {name: cheat.unlike_naive for name, cheat in CHEATS.items() if che
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return the naive evaluator's results for each cheat and an honest submission."""
+    """Return naive.py's results for an honest submission and each cheat that should fool it."""
     folder = tmp_path_factory.mktemp("naive")
     target = folder / "results.json"
     files = [HERE / "cheats" / f"{name}.py" for name in FOOLING]
@@ -46,7 +46,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", FOOLING)
 def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
-    """The cheat counts as correct and is about as fast as an honest kernel, or faster."""
+    """The naive evaluator calls the cheat correct.
+
+    It also measures at most twice the time of an honest kernel, or at least its speedup.
+    """
     result, honest = results[name], results[HONEST.stem]
     assert result is not None, "it printed no result"
     assert result["correct"]
@@ -55,9 +58,9 @@ def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
 
 @pytest.mark.thorough
 def test_most_of_the_corpus_fools_it() -> None:
-    """Most cheats fool the naive evaluator, and each of the others has a reason.
+    """Most cheats fool the naive evaluator, and a reason is stated for every other cheat.
 
-    Those were written against another evaluator, mostly this harness.
+    The other cheats were written against a different evaluator, mostly this harness.
     """
     assert len(FOOLING) > len(NOT_FOOLING)
     assert all(NOT_FOOLING.values())
@@ -65,5 +68,5 @@ def test_most_of_the_corpus_fools_it() -> None:
 
 @pytest.mark.thorough
 def test_it_takes_the_honest_one(results: dict[str, Any]) -> None:
-    """An honest submission counts as correct."""
+    """The naive evaluator calls an honest submission correct."""
     assert results[HONEST.stem]["correct"]

@@ -1,4 +1,4 @@
-"""Fixtures of the simulator's tests: its C library, a device, and nvcc."""
+"""Fixtures of the simulator's tests: its C library, a device, and a function that runs nvcc."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.simulator.support import Device
 
 @pytest.fixture(scope="session")
 def library() -> ctypes.CDLL:
-    """Return the C library of a `Machine`, compiled again if its sources have changed."""
+    """Return the C library that `Machine` calls; compile it again if its sources have changed."""
     return ctypes.CDLL(str(build_machine_library(Cache(default_root()))))
 
 
@@ -50,7 +50,7 @@ CALL = pytest.StashKey[pytest.TestReport]()
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Store the report of the test's call, which fixtures read at teardown."""
+    """Store the report of a test's call phase, so that fixtures can read it at teardown."""
     report = yield
     if report.when == "call":
         item.stash[CALL] = report
@@ -59,9 +59,9 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def recording() -> Iterator[Recording | None]:
-    """Yield the GPU whose results are recorded, or None if none are recorded.
+    """Yield the recording session if a GPU's results are being recorded, else None.
 
-    `HARNESS_RECORD_GPU` names the folder of the recording.
+    The environment variable `HARNESS_RECORD_GPU` names the folder for the recorded results.
     """
     target = os.environ.get("HARNESS_RECORD_GPU")
     if target is None:
@@ -74,10 +74,11 @@ def recording() -> Iterator[Recording | None]:
 def device(
     request: pytest.FixtureRequest, memory: Memory, recording: Recording | None
 ) -> Iterator[Device]:
-    """Yield the simulated device, or the GPU whose results are recorded.
+    """Yield the simulated device, or the GPU if its results are being recorded.
 
-    Results of the simulated device must equal those that were recorded on a GPU. They are compared
-    only after the test passed, so that its own failure is the only one reported.
+    If a GPU's results for this test were recorded before, the simulated device must give equal
+    results. They are compared only after the test has passed, so that a failed test reports only
+    its own failure.
     """
     name = request.node.nodeid
     if recording is None:
@@ -104,21 +105,21 @@ def device(
 
 
 def _has_passed(request: pytest.FixtureRequest) -> bool:
-    """Return whether the test's call passed."""
+    """Return whether the call phase of the requesting test passed."""
     report = request.node.stash.get(CALL, None)
     return report is not None and report.passed
 
 
 class Compile(Protocol):
-    """The type of a function that compiles a .cu file to PTX."""
+    """The type of the function that compiles a .cu file to PTX with nvcc."""
 
     def __call__(self, source: Path, *options: str, architecture: str = "90") -> str:
-        """Return the PTX for a compute capability, with line information."""
+        """Return the PTX of a .cu file for a compute capability (`90` is 9.0), with lines."""
 
 
 @pytest.fixture(scope="session")
 def compile_ptx() -> Compile:
-    """Return the compiler; it caches the PTX of each file, options and compute capability."""
+    """Return a function that compiles .cu files with nvcc and caches the PTX."""
     toolchain, cache = find_toolchain(), Cache(default_root())
     compiler = toolchain.cuda
 
@@ -142,5 +143,5 @@ def compile_ptx() -> Compile:
 
 @pytest.fixture(scope="session")
 def kernels(compile_ptx: Compile) -> str:
-    """Return the PTX of kernels.cu."""
+    """Return the PTX of tests/simulator/kernels.cu."""
     return compile_ptx(Path(__file__).with_name("kernels.cu"))

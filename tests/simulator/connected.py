@@ -1,6 +1,6 @@
-"""A simulated `cuda` device for a test's own process.
+"""A simulated `cuda` device for the process of a test.
 
-The device's memory is in another process, as it is for a worker.
+The device's memory is in a separate device process, as it is when the harness runs a submission.
 """
 
 from __future__ import annotations
@@ -32,7 +32,14 @@ _SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Seen:
-    """The device's observations since the last query."""
+    """Everything that the device process recorded since the last query.
+
+    Attributes:
+        findings: Findings of the checks of memory, races and barriers.
+        work: Sums of the device's work, one for each operator, kernel and kind of copy.
+        failure: Description of the failure that broke the device; None if nothing did.
+        spent: Work of the simulator in thread-instructions, as `Budget` counts it.
+    """
 
     findings: tuple[Finding, ...]
     work: tuple[Mapping[str, Any], ...]
@@ -41,13 +48,17 @@ class Seen:
 
 
 def no_usage(code: DeviceCode) -> Mapping[str, Any]:
-    """Return no resource usage, for tests without ptxas."""
+    """Return an empty resource usage (registers, shared memory), for tests without ptxas."""
     del code
     return {}
 
 
 class Connected:
-    """A device process, and both of its clients: this process and the trusted side."""
+    """A device process with two clients, both in this process.
+
+    One client plays the worker, which runs the submission. The other plays the trusted side, which
+    inspects the device.
+    """
 
     def __init__(
         self, libraries: Libraries, usage: Callable[[DeviceCode], Mapping[str, Any]] = no_usage
@@ -72,12 +83,12 @@ class Connected:
         self.recover = self.client.recover
 
     def ask(self, do: str, *tensors: Tensor, **header: object) -> Message:
-        """Send a request to the device process as the trusted side does; return the answer."""
+        """Send a request to the device process as the trusted side does; return the reply."""
         deadline = time.monotonic() + _SECONDS
         return self._trusted.ask(do, deadline, lambda asked: (asked, ()), tensors, **header)
 
     def observe(self) -> Seen:
-        """Return what happened on the device since the last call."""
+        """Return everything that the device process recorded since the last call."""
         told = self.ask("end", parameters={}).header
         spent = told["spent"]
         self.ask("begin")
@@ -85,7 +96,7 @@ class Connected:
         return Seen(tuple(found), tuple(told["work"]["during"]), told.get("failure"), spent)
 
     def writers(self, tensor: Tensor) -> Tensor:
-        """Return the writer of each element of a tensor on the device."""
+        """Return, for each element of a device tensor, a code of its last writer; 0 is none."""
         return self.ask("read", places=[place_of(tensor)]).tensors[1]
 
     def leaks(self) -> list[int]:

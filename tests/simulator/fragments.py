@@ -1,7 +1,7 @@
-"""Matrices in the registers of warps, element by element as the PTX ISA defines them.
+"""Layouts of matrices in the registers of a warp, as the PTX ISA defines them.
 
-The formulas come from the chapter "Matrix fragments for mma", not from the simulator's code. The
-tests compare two independent readings of the same text.
+The formulas come from the chapter "Matrix fragments for mma", not from the simulator's code. So the
+tests compare two independent readings of that chapter.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ _E4M3 = {
 
 
 def encode(values: Array, kind: str) -> Array:
-    """Return the bits of numbers in a format that holds them exactly."""
+    """Return numbers as the bits of format `kind`, in uint32; the format must hold them exactly."""
     if kind == "f16":
         return values.astype(np.float16).view(np.uint16).astype(np.uint32)
     if kind == "bf16":
@@ -38,7 +38,7 @@ def encode(values: Array, kind: str) -> Array:
 
 
 def _a_place(kind: str, k: int, lane: int, i: int) -> tuple[int, int]:
-    """Return row and column of a thread's element a_i."""
+    """Return (row, column) in matrix A of the element a_i that lane `lane` of a warp holds."""
     group, thread = lane >> 2, lane % 4
     if kind in ("f16", "bf16"):
         row = group if i < 2 or 4 <= i < 6 else group + 8
@@ -52,7 +52,7 @@ def _a_place(kind: str, k: int, lane: int, i: int) -> tuple[int, int]:
 
 
 def _b_place(kind: str, lane: int, i: int) -> tuple[int, int]:
-    """Return row and column of a thread's element b_i."""
+    """Return (row, column) in matrix B of the element b_i that lane `lane` of a warp holds."""
     group, thread = lane >> 2, lane % 4
     if kind in ("f16", "bf16"):
         return thread * 2 + (i & 1) + (8 if i >= 2 else 0), group
@@ -62,7 +62,7 @@ def _b_place(kind: str, lane: int, i: int) -> tuple[int, int]:
 
 
 def _pack(elements: Array, kind: str) -> Array:
-    """Pack bits (element, thread) into registers (register, thread), the first element lowest."""
+    """Pack elements (element, thread) into 32-bit registers (register, thread), lowest first."""
     each = 32 // _BITS[kind]
     parts = elements.reshape(-1, each, elements.shape[1])
     registers = np.zeros(parts[:, 0].shape, np.uint32)
@@ -72,7 +72,10 @@ def _pack(elements: Array, kind: str) -> Array:
 
 
 def _spread(matrices: Array, kind: str, places: list[list[tuple[int, int]]]) -> Array:
-    """Return the registers of all warps, given each lane's list of element places."""
+    """Distribute matrices, one for each warp, over registers (register, thread).
+
+    `places` has, for each lane, the (row, column) of each element that the lane holds.
+    """
     coded = encode(matrices, kind)
     warps = [
         np.array([[matrix[places[lane][i]] for lane in range(32)] for i in range(len(places[0]))])
@@ -82,31 +85,31 @@ def _spread(matrices: Array, kind: str, places: list[list[tuple[int, int]]]) -> 
 
 
 def a_registers(matrices: Array, kind: str) -> Array:
-    """Return the registers (register, thread) of matrices A (warp, 16, k)."""
+    """Return matrices A (warp, 16, k) as mma operands in registers (register, thread)."""
     k = matrices.shape[2]
     places = [[_a_place(kind, k, lane, i) for i in range(16 * k // 32)] for lane in range(32)]
     return _spread(matrices, kind, places)
 
 
 def b_registers(matrices: Array, kind: str) -> Array:
-    """Return the registers (register, thread) of matrices B (warp, k, 8)."""
+    """Return matrices B (warp, k, 8) as mma operands in registers (register, thread)."""
     k = matrices.shape[1]
     places = [[_b_place(kind, lane, i) for i in range(8 * k // 32)] for lane in range(32)]
     return _spread(matrices, kind, places)
 
 
 def _c_place(lane: int, i: int) -> tuple[int, int]:
-    """Return row and column of a thread's accumulator element c_i."""
+    """Return (row, column) of the accumulator element c_i that lane `lane` of a warp holds."""
     return (lane >> 2) + (0 if i < 2 else 8), (lane % 4) * 2 + (i & 1)
 
 
 def accumulator_registers(matrices: Array, kind: str) -> Array:
-    """Return the registers (register, thread) of accumulators (warp, 16, 8)."""
+    """Return accumulator matrices (warp, 16, 8) in registers (register, thread)."""
     return _spread(matrices, kind, [[_c_place(lane, i) for i in range(4)] for lane in range(32)])
 
 
 def accumulators_of(registers: Array, kind: str, m: int) -> Array:
-    """Return the matrices (warp, m, 8) that registers (register, thread) hold."""
+    """Return the accumulator matrices (warp, m, 8) from registers (register, thread)."""
     if kind == "f16":
         halves = registers.view(np.float16).reshape(registers.shape[0], -1, 2)
         elements = halves.transpose(0, 2, 1).reshape(-1, registers.shape[1])

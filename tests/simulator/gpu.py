@@ -1,6 +1,6 @@
-"""A real GPU behind the simulator's interface, so that the simulator's tests can run on it.
+"""A real GPU with the interface of the simulated `Machine`, so that the same tests run on it.
 
-The driver compiles the same PTX that the simulator executes.
+The GPU's driver compiles the same PTX that the simulator executes.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ _ERROR_TEXT = 4096
 
 
 class GpuError(RuntimeError):
-    """A call of the driver failed; the message has its name and CUDA's error."""
+    """A call of the CUDA driver failed; the message has the function's name and CUDA's error."""
 
 
 class GpuMemory:
-    """Memory of the GPU."""
+    """Memory of the GPU, with the methods of the simulated `Memory` that the tests use."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
     def allocate(self, nbytes: int) -> int:
-        """Allocate at least one byte and return the address, which is never 0."""
+        """Allocate `nbytes` bytes, at least one, and return the address, which is never 0."""
         address = ctypes.c_uint64()
         self._driver.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(nbytes, 1)))
         return address.value
 
     def write(self, address: int, data: bytes) -> None:
-        """Copy bytes to the device."""
+        """Copy bytes from the host to an address on the GPU."""
         size = ctypes.c_size_t(len(data))
         self._driver.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data, size)
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """Return bytes copied from the device."""
+        """Copy `nbytes` bytes from an address on the GPU to the host."""
         target = ctypes.create_string_buffer(nbytes)
         source = ctypes.c_uint64(address)
         self._driver.call("cuMemcpyDtoH_v2", target, source, ctypes.c_size_t(nbytes))
@@ -47,12 +47,12 @@ class GpuMemory:
 
 @dataclass(frozen=True)
 class GpuModule:
-    """A module that the driver loaded.
+    """A PTX module that the CUDA driver has compiled and loaded.
 
     Attributes:
-        driver: The driver that loaded it.
-        handle: The driver's handle of the module.
-        kernels: Names of the module's entries.
+        driver: The driver that loaded the module.
+        handle: The driver's handle of the module (CUmodule).
+        kernels: Mangled names of the module's kernels.
     """
 
     driver: Driver
@@ -60,7 +60,7 @@ class GpuModule:
     kernels: frozenset[str]
 
     def address_of(self, variable: str) -> int:
-        """Return the address of a variable of the module, or 0 if it has none of that name."""
+        """Return the address of a variable, or 0 if the module has no variable of that name."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         places = ctypes.byref(address), ctypes.byref(size)
         self.driver.status("cuModuleGetGlobal_v2", *places, self.handle, variable.encode())
@@ -68,7 +68,7 @@ class GpuModule:
 
 
 class Driver:
-    """libcuda through ctypes, with a context of its own."""
+    """The CUDA driver (libcuda, through ctypes), with a CUDA context on the first GPU."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -80,7 +80,7 @@ class Driver:
         self.call("cuCtxCreate_v2", ctypes.byref(self._context), 0, device)
 
     def call(self, name: str, *arguments: object) -> None:
-        """Call a function of the driver.
+        """Call a function of the CUDA driver by name.
 
         Raises:
             GpuError: The function returned an error.
@@ -92,11 +92,11 @@ class Driver:
             raise GpuError(f"{name}: {(text.value or b'unknown error').decode()}")
 
     def status(self, name: str, *arguments: object) -> int:
-        """Call a function of the driver and return its status, which is 0 on success."""
+        """Call a function of the CUDA driver by name; return its status, which is 0 on success."""
         return int(getattr(self._library, name)(*arguments))
 
     def describe(self) -> dict[str, str]:
-        """Return the names of the GPU and the versions of its driver and of nvcc."""
+        """Return the GPU's name, the CUDA version that the driver supports, and nvcc's version."""
         name = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", name, 256, self._device)
         version = ctypes.c_int()
@@ -109,23 +109,23 @@ class Driver:
         }
 
     def reset(self) -> None:
-        """Replace the context by a new one, which has no errors."""
+        """Replace the CUDA context by a new one, which is free of earlier errors."""
         self._library.cuCtxDestroy_v2(self._context)
         self.call("cuCtxCreate_v2", ctypes.byref(self._context), 0, self._device)
 
 
 class GpuMachine:
-    """A GPU with those methods of `Machine` that the tests use."""
+    """A GPU with the methods of the simulated `Machine` that the tests use."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self.memory = GpuMemory(driver)
 
     def load(self, ptx_text: str) -> GpuModule:
-        """Load a PTX text, which the driver compiles.
+        """Compile and load a PTX text with the CUDA driver.
 
         Raises:
-            GpuError: The driver could not compile it; the message includes the driver's log.
+            GpuError: The driver could not compile the text; the message includes the driver's log.
         """
         handle = ctypes.c_void_p()
         log = ctypes.create_string_buffer(_ERROR_TEXT)
@@ -156,10 +156,11 @@ class GpuMachine:
         *,
         cooperative: bool = False,
     ) -> LaunchResult:
-        """Run a kernel to its end.
+        """Run a kernel, and wait until it has ended.
 
         Raises:
-            GpuError: The launch was refused, or the kernel did something illegal.
+            GpuError: The driver refused the launch, or the kernel failed, for example by an illegal
+                access.
         """
         function = ctypes.c_void_p()
         self._driver.call(

@@ -1,13 +1,13 @@
 """Results of a real GPU, recorded for each test and compared with the simulator's.
 
-These commands run the same tests on a machine with a GPU. They store a digest of each result that a
-test reads back.
+These commands run the simulator's tests on a GPU instead. They store a digest of each array that a
+test copies back from the device.
 
     HARNESS_RECORD_GPU=FOLDER pytest tests/simulator -n 4 --max-worker-restart 200
     python -m tests.simulator.recorder FOLDER
 
-Tests of the simulator's findings fail on a GPU, some of them together with their process, which
-pytest-xdist then replaces. On every other machine, the simulator's results are compared with the
+Tests of the simulator's own findings fail on a GPU. Some of them also end the test process, which
+pytest-xdist then replaces. In ordinary runs, the simulator's results are compared with the recorded
 digests.
 """
 
@@ -28,26 +28,31 @@ RECORDED = Path(__file__).with_name("recorded.json")
 
 @dataclass
 class Recorder:
-    """The digests of the results that one test reads back from the device."""
+    """The digests of all arrays that one test copies back from the device."""
 
     digests: list[str] = field(default_factory=list)
 
     def note(self, data: bytes) -> None:
-        """Add the digest of a result that was read back."""
+        """Add the digest of bytes that a test copied back from the device."""
         self.digests.append(hashlib.sha256(data).hexdigest()[:16])
 
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording session on a GPU; each process writes a file of its own."""
+    """A recording session on a GPU; each test process writes a file of its own.
+
+    Attributes:
+        driver: The CUDA driver, which runs the kernels.
+        folder: Folder for the files.
+    """
 
     driver: Driver
     folder: Path
 
     def keep(self, name: str, digests: list[str]) -> None:
-        """Append the digests of a test that passed.
+        """Append the digests of a passed test to this process's file.
 
-        Write them at once, because the next test may end the process.
+        They are written at once, because the next test may end the process.
         """
         self.folder.mkdir(exist_ok=True)
         with (self.folder / f"{os.getpid()}.jsonl").open("a") as file:
@@ -56,7 +61,7 @@ class Recording:
 
 @functools.cache
 def read() -> dict[str, list[str]]:
-    """Return the recorded digests of each test, or an empty dict if there are none."""
+    """Return the digests in recorded.json by test id, or an empty dict if the file is missing."""
     if not RECORDED.exists():
         return {}
     results: dict[str, list[str]] = json.loads(RECORDED.read_text())["results"]
@@ -64,7 +69,7 @@ def read() -> dict[str, list[str]]:
 
 
 def merge(folder: Path, target: Path) -> None:
-    """Merge the files of a session's processes into one file, sorted by the tests' names."""
+    """Merge the files of all processes of a recording session into one file, sorted by test id."""
     lines = [json.loads(line) for path in folder.glob("*.jsonl") for line in path.open()]
     machine = lines[0][0]
     results = {name: digests for _, name, digests in lines}
@@ -74,7 +79,10 @@ def merge(folder: Path, target: Path) -> None:
 
 
 def difference(actual: list[str], recorded: list[str]) -> str | None:
-    """Return a description of the first result that differs from the GPU's, or None."""
+    """Describe how a test's digests differ from the digests recorded on a GPU.
+
+    Only the first difference is described. The result is None if there is no difference.
+    """
     if len(actual) != len(recorded):
         return f"reads back {len(actual)} results, and {len(recorded)} were recorded"
     for number, (mine, theirs) in enumerate(zip(actual, recorded, strict=True)):

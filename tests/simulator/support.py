@@ -1,4 +1,4 @@
-"""Helpers of the simulator's tests: a device for arrays, and kernels of one instruction."""
+"""Helpers of the simulator's tests: a device for arrays, and kernels of one PTX instruction."""
 
 from __future__ import annotations
 
@@ -32,18 +32,21 @@ _FLOATS = {"f": {2: "b16", 4: "f32", 8: "f64"}}
 
 @dataclass(frozen=True)
 class Device:
-    """A machine with helpers for arrays and launches.
+    """A simulated device or a GPU, with helpers for arrays and launches.
 
     Attributes:
         machine: The simulated device, or a GPU.
-        recorder: Receives all results that tests read back.
+        recorder: Receives every array that a test copies back from the device.
     """
 
     machine: Machine
     recorder: Recorder = field(default_factory=Recorder)
 
     def in_chunks_of(self, lanes: int) -> Device:
-        """Return the device with chunks of `lanes` threads; a GPU is returned as it is."""
+        """Return the device, but with at most `lanes` threads in a chunk.
+
+        A chunk is a group of blocks that the simulator runs together. A GPU is returned unchanged.
+        """
         if isinstance(self.machine, Machine):
             return Device(Machine(self.machine.memory, chunk_lanes=lanes), self.recorder)
         return self
@@ -55,7 +58,7 @@ class Device:
         return address
 
     def get(self, address: int, like: Array) -> Array:
-        """Return the array at the address, with `like`'s type and shape."""
+        """Copy an array with the dtype and shape of `like` from a device address to the host."""
         data = self.machine.memory.read(address, like.nbytes)
         self.recorder.note(data)
         return np.frombuffer(data, like.dtype).reshape(like.shape)
@@ -71,7 +74,7 @@ class Device:
         *,
         cooperative: bool = False,
     ) -> LaunchResult:
-        """Launch the kernel whose mangled name contains `kernel`."""
+        """Launch the only kernel of a module whose mangled name contains `kernel`."""
         (name,) = (n for n in module.kernels if kernel in n)
         return self.machine.launch(
             module, name, grid, block, dynamic_shared_bytes, arguments, cooperative=cooperative
@@ -80,7 +83,10 @@ class Device:
     def encode_tiled(
         self, tensor: Sequence[object], *, interleave: int, swizzle: int, fill: int
     ) -> int:
-        """Call cuTensorMapEncodeTiled without L2 promotion; return its status, 0 on success."""
+        """Call cuTensorMapEncodeTiled without L2 promotion; return its status, 0 on success.
+
+        `tensor` has the leading arguments, up to the element strides.
+        """
         mode, swizzling, filling = map(ctypes.c_uint32, (interleave, swizzle, fill))
         machine = cast(Machine | GpuMachine, self.machine)
         if isinstance(machine, GpuMachine):
@@ -89,14 +95,15 @@ class Device:
         return int(library.sim_encode_tiled(*tensor, mode, swizzling, ctypes.c_uint32(0), filling))
 
     def run(self, ptx: str, arguments: Sequence[bytes], **launch: Any) -> LaunchResult:
-        """Launch the only kernel of a PTX text."""
+        """Load a PTX text that has one kernel, and launch this kernel."""
         return self.launch(self.machine.load(ptx), "", arguments, **launch)
 
     def evaluate(self, instruction: str, *operands: Array, out: Array) -> Array:
-        """Return the results of one instruction for many operands, one thread for each.
+        """Return the results of one PTX instruction, computed by one thread for each element.
 
-        `instruction` calls its operands %a, %b, %c and %e, its result %d, and predicates %pa, %pb
-        and %pd. `out` gives the result's type and length; shorter operands are repeated.
+        `instruction` is PTX text. It names its operands %a, %b, %c and %e, its result %d, and
+        predicates %pa, %pb and %pd. `out` gives the result's dtype and length; shorter operands are
+        repeated.
         """
         count = len(out)
         addresses = [self.put(np.resize(o, count)) for o in operands]
@@ -111,33 +118,33 @@ class Device:
 
 
 def pointer(address: int) -> bytes:
-    """Return a pointer as a kernel's argument."""
+    """Return an address as the bytes of a 64-bit kernel argument."""
     return struct.pack("<Q", address)
 
 
 def int32(value: int) -> bytes:
-    """Return a 32-bit integer as a kernel's argument."""
+    """Return an integer as the bytes of a 32-bit kernel argument."""
     return struct.pack("<i", value)
 
 
 def int64(value: int) -> bytes:
-    """Return a 64-bit integer as a kernel's argument."""
+    """Return an integer as the bytes of a 64-bit kernel argument."""
     return struct.pack("<q", value)
 
 
 def bits(values: Array) -> Array:
-    """Return the array's bits, which also distinguish NaNs and signed zeros."""
+    """Return an array's bits as unsigned integers, to tell NaNs and signed zeros apart."""
     return np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
 
 
 def _kind(values: Array) -> str:
-    """Return the PTX type of an array's elements."""
+    """Return the PTX type, such as `f32`, for the elements of an array."""
     size = values.dtype.itemsize
     return _FLOATS.get(values.dtype.kind, _WIDTHS)[size]
 
 
 def _one_instruction(instruction: str, operands: Sequence[Array], out: Array) -> str:
-    """Return a kernel that loads operands, executes the instruction and stores %d."""
+    """Return PTX of a kernel that loads operands, executes the instruction and stores %d."""
     names = [f"%{letter}" for letter in "abce"[: len(operands)]]
     declared = [f".param .u64 p{i}" for i in range(len(operands) + 1)] + [".param .u32 pn"]
     lines = [
@@ -161,10 +168,10 @@ def _one_instruction(instruction: str, operands: Sequence[Array], out: Array) ->
 
 
 def runtime_first(libraries: Libraries) -> dict[str, str]:
-    """Return the environment in which a script loads the simulator's CUDA runtime first.
+    """Return environment variables that make a script load the simulator's CUDA runtime first.
 
-    Otherwise a torch that was built for CUDA loads its own runtime. A worker loads the simulator's
-    before it imports torch; the scripts of the tests import torch first.
+    Without them, a CUDA build of torch would load NVIDIA's runtime when the script imports torch. A
+    worker does not need them, because it loads the simulator's runtime before it imports torch.
     """
     # LD_PRELOAD is split at spaces. The name has none, unlike the path, which LD_LIBRARY_PATH has.
     folders = [str(libraries.runtime.parent), *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
@@ -175,10 +182,10 @@ def runtime_first(libraries: Libraries) -> dict[str, str]:
 
 
 def answers_of(script: str, source: Path, folder: Path) -> dict[str, object]:
-    """Run a script with a simulated device of its own and return the JSON that it prints last.
+    """Run a Python script in a new process, and return the JSON on the last line of its output.
 
-    The script's arguments are the paths of the libraries, in the order of `Libraries`, and the path
-    of a CUDA source.
+    The script's arguments are the paths of the simulator's libraries, in the order of `Libraries`,
+    and the path of a CUDA source. With these the script can make a simulated device.
     """
     libraries = build_libraries(Cache(default_root()), find_toolchain())
     (folder / "script.py").write_text(script)

@@ -1,4 +1,4 @@
-"""Wide and packed integers, functions of floating-point numbers, and ways to load and store."""
+"""Wide and packed integers, functions of floating-point numbers, and kinds of loads and stores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def module(device: Device, ptx: str) -> LoadedModule:
 
 
 def test_128_bit_integers(device: Device, module: LoadedModule) -> None:
-    """The carry passes from word to word in sums, products and long division."""
+    """128-bit sums, differences, products, quotients, remainders and shifts are right."""
     numbers = [0, 1, 2**128 - 1, 2**64, 2**64 - 1, 2**127, 3 << 90, 10**30, 12345, 2**96 + 7]
     pairs = [(a, b) for a in numbers for b in numbers][:96]
     data = b"".join(v.to_bytes(16, "little") for pair in pairs for v in pair)
@@ -43,7 +43,7 @@ def test_128_bit_integers(device: Device, module: LoadedModule) -> None:
 
 
 def signed(value: int, width: int) -> int:
-    """Return the low bits as a signed number."""
+    """Return the low `width` bits of a value as a two's complement number."""
     value %= 1 << width
     return value - (1 << width) if value >> (width - 1) else value
 
@@ -55,12 +55,15 @@ def parts(value: int, width: int, *, is_signed: bool = False) -> list[int]:
 
 
 def joined(values: list[int], width: int) -> int:
-    """Join numbers of `width` bits into a word; the inverse of `parts`."""
+    """Join numbers of `width` bits into one integer, the first lowest; the inverse of `parts`."""
     return sum((v % (1 << width)) << (i * width) for i, v in enumerate(values))
 
 
 def nth_set(mask: int, base: int, offset: int) -> int:
-    """Return the result of `__fns` as the CUDA documentation defines it."""
+    """Return the result of the CUDA intrinsic `__fns`, computed as its documentation defines it.
+
+    The result is the position of the `offset`th set bit from `base` on, or -1 if there is none.
+    """
     if offset == 0:
         return base if mask >> base & 1 else -1
     step, left = (1 if offset > 0 else -1), abs(offset)
@@ -73,7 +76,7 @@ def nth_set(mask: int, base: int, offset: int) -> int:
 
 
 def expected_intrinsics(a: int, b: int, c: int) -> list[int]:
-    """Return the results of all intrinsics for three unsigned words."""
+    """Return the results of all tested integer intrinsics for three 32-bit unsigned words."""
     sa, sb = signed(a, 32), signed(b, 32)
     a8, b8 = parts(a, 8), parts(b, 8)
     a8s, b8s = parts(a, 8, is_signed=True), parts(b, 8, is_signed=True)
@@ -116,7 +119,7 @@ def expected_intrinsics(a: int, b: int, c: int) -> list[int]:
 
 
 def test_intrinsics(device: Device, module: LoadedModule) -> None:
-    """Dot products, packed arithmetic and bit searches are right for extreme and random words."""
+    """CUDA's integer intrinsics are right for extreme and random 32-bit words."""
     rng = np.random.default_rng(8)
     x = rng.integers(0, 2**32, (64, 3), np.uint32)
     extremes = [0, 1, 0x80000000, 0xFFFFFFFF, 0x7FFFFFFF, 0x80808080, 0x80008000, 0x7F7F7F7F]
@@ -156,7 +159,7 @@ def test_functions_of_doubles(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.approximate
 def test_functions_of_floats(device: Device, module: LoadedModule) -> None:
-    """Approximate functions have at most the errors stated in the CUDA Programming Guide."""
+    """CUDA's approximate float functions err at most as the CUDA Programming Guide states."""
     x = np.array([0.1, -0.5, 1.0, 2.5, -3.0, 0.7, 1e-3, 3.1], np.float32)
     y = device.put(np.zeros((14, len(x)), np.float32))
     arguments = [pointer(y), pointer(device.put(x))]
@@ -198,7 +201,7 @@ def test_ways_to_load_and_store(device: Device, module: LoadedModule) -> None:
 
 
 def test_questions_about_addresses(device: Device, module: LoadedModule) -> None:
-    """Every address belongs to exactly one state space."""
+    """`isspacep` assigns every generic address to exactly one state space."""
     y = device.put(np.zeros(33, np.int32))
     arguments = [pointer(y), pointer(device.put(np.zeros(1, np.int32)))]
     device.launch(module, "spaces", arguments, block=(33, 1, 1))
@@ -210,7 +213,7 @@ U32 = np.array([0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x12345678], np.uint32
 
 @pytest.mark.parametrize("borrow", [0, 1])
 def test_borrow(device: Device, borrow: int) -> None:
-    """`subc` subtracts the borrow, and `sub.cc` sets it if the second number is larger."""
+    """`subc` subtracts the borrow of `sub.cc`; a borrow leaves the carry flag clear."""
     a, b = (m.ravel() for m in np.meshgrid(U32, U32))
     text = f"sub.cc.u32 %t, 0, {borrow}; subc.cc.u32 %d, %a, %b; addc.u32 %u, 0, 0; "
     text += "shl.b32 %u, %u, 4; xor.b32 %d, %d, %u"
@@ -221,7 +224,7 @@ def test_borrow(device: Device, borrow: int) -> None:
 
 
 def test_multiply_add_with_carry(device: Device) -> None:
-    """`mad.lo.cc` and `madc.hi.cc` set the carry, and `madc` adds it."""
+    """`mad.lo.cc` and `madc.hi.cc` set the carry flag; `madc` and `addc` add it."""
     a, b = (m.ravel() for m in np.meshgrid(U32, U32))
     text = "mad.lo.cc.u32 %t, %a, %b, %a; madc.hi.cc.u32 %u, %a, %b, %b; addc.u32 %d, 0, 0; "
     text += "xor.b32 %d, %d, %t; xor.b32 %d, %d, %u"
@@ -246,7 +249,10 @@ def test_multiply_add_with_carry(device: Device) -> None:
     ],
 )
 def test_what_is_missing_is_named(device: Device, instruction: str) -> None:
-    """Video instructions that nvcc never emits, and forms that PTX lacks, are refused by name."""
+    """An instruction that the simulator lacks raises an error that quotes the instruction.
+
+    Examples are video instructions, which nvcc never emits, and forms that PTX does not have.
+    """
     with pytest.raises(UnsupportedInstruction) as caught:
         device.evaluate(instruction, U32, out=U32)
     assert caught.value.instruction == instruction

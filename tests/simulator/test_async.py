@@ -1,4 +1,4 @@
-"""Asynchronous copies and mbarriers."""
+"""Asynchronous copies (cp.async, bulk and TMA copies) and mbarriers."""
 
 import ctypes
 from pathlib import Path
@@ -21,7 +21,7 @@ def module(device: Device, compile_ptx: Compile) -> LoadedModule:
 
 
 def test_cp_async_groups(device: Device, module: LoadedModule) -> None:
-    """A thread that waits for its groups reads the copied data, without findings."""
+    """A thread that waits for its cp.async groups reads the copied data, without a finding."""
     x = np.arange(256, dtype=np.float32)
     target = device.put(np.zeros_like(x))
     arguments = [pointer(target), pointer(device.put(x)), int32(0)]
@@ -35,7 +35,10 @@ def test_cp_async_groups(device: Device, module: LoadedModule) -> None:
 def test_cp_async_without_a_wait(
     device: Device, module: LoadedModule, left: int, missing: list[str]
 ) -> None:
-    """Data that nothing waited for reads as poison, and racecheck reports the reading line."""
+    """A read of cp.async data without a wait is a race at the reading line, and gives poison.
+
+    Poison is the NaN pattern of memory that nothing has written.
+    """
     x = np.arange(256, dtype=np.float32)
     target = device.put(x)
     arguments = [pointer(target), pointer(device.put(x)), int32(left)]
@@ -55,7 +58,7 @@ def test_cp_async_without_a_wait(
 
 @pytest.mark.simulator_only
 def test_copies_without_a_wait_and_without_racecheck(memory: Memory, compile_ptx: Compile) -> None:
-    """Initcheck reports reads of copies that nothing waited for if racecheck is off."""
+    """If racecheck is off, initcheck reports each read of cp.async data without a wait."""
     device = Device(Machine(memory, racecheck=False))
     module = device.machine.load(compile_ptx(Path(__file__).with_name("async.cu")))
     x = np.arange(256, dtype=np.float32)
@@ -65,7 +68,7 @@ def test_copies_without_a_wait_and_without_racecheck(memory: Memory, compile_ptx
 
 
 def test_cp_async_fills_with_zeros(device: Device, module: LoadedModule) -> None:
-    """Bytes beyond src-size become zero; if the source is ignored, all bytes do."""
+    """cp.async writes zeros beyond src-size, and only zeros if its predicate ignores the source."""
     x = np.arange(1, 97, dtype=np.uint32) * 0x01010101
     target = device.put(np.zeros_like(x))
     result = device.launch(module, "partial", [pointer(target), pointer(device.put(x)), int32(1)])
@@ -78,7 +81,7 @@ def test_cp_async_fills_with_zeros(device: Device, module: LoadedModule) -> None
 
 @pytest.mark.simulator_only
 def test_cp_async_checks_its_source(device: Device, module: LoadedModule) -> None:
-    """Memcheck reports a copy from beyond an allocation where the copy starts."""
+    """A cp.async that starts past the end of its source allocation is a memcheck finding."""
     source = device.put(np.zeros(252, np.float32))
     target = device.put(np.zeros(256, np.float32))
     result = device.launch(module, "two_groups", [pointer(target), pointer(source), int32(0)])
@@ -90,7 +93,7 @@ def test_cp_async_checks_its_source(device: Device, module: LoadedModule) -> Non
 
 @pytest.mark.parametrize("rounds", [1, 2, 7])
 def test_mbarriers_order_a_ring(device: Device, module: LoadedModule, rounds: int) -> None:
-    """Producer and consumer warps wait for each other's phases, in either order of their code."""
+    """A producer and a consumer warp exchange numbers through a ring of slots with mbarriers."""
     target = device.put(np.zeros(96, np.int32))
     arguments = [pointer(target), int32(rounds), int32(0)]
     result = device.launch(module, "ring", arguments, grid=(3, 1, 1), block=(64, 1, 1))
@@ -103,7 +106,7 @@ def test_mbarriers_order_a_ring(device: Device, module: LoadedModule, rounds: in
 
 @pytest.mark.simulator_only
 def test_a_missing_arrival_is_a_deadlock(device: Device, module: LoadedModule) -> None:
-    """A wait for a phase that cannot complete raises an error that names it; nothing spins."""
+    """A wait for an mbarrier phase that cannot complete raises an error with its source line."""
     target = device.put(np.zeros(32, np.int32))
     with pytest.raises(UnmetCondition, match=r"try_wait.*async\.cu") as caught:
         device.launch(module, "ring", [pointer(target), int32(4), int32(1)], block=(64, 1, 1))
@@ -112,7 +115,10 @@ def test_a_missing_arrival_is_a_deadlock(device: Device, module: LoadedModule) -
 
 @pytest.mark.simulator_only
 def test_mbarrier_of_no_arrivals_is_none(device: Device, module: LoadedModule) -> None:
-    """A wait for an mbarrier whose count is not within 1 to 2^20 - 1 never ends."""
+    """A wait for an mbarrier with an arrival count of 0 or 2^20 raises a deadlock error.
+
+    Valid counts are 1 to 2^20 - 1.
+    """
     target = device.put(np.zeros(1, np.int32))
     device.launch(module, "of_count", [pointer(target), int32(1)], block=(1, 1, 1))
     assert device.get(target, np.zeros(1, np.int32))[0] == 1
@@ -122,21 +128,27 @@ def test_mbarrier_of_no_arrivals_is_none(device: Device, module: LoadedModule) -
 
 
 def test_mbarrier_states(device: Device, module: LoadedModule) -> None:
-    """A state identifies its phase, and the next phase expects no thread that dropped out."""
+    """A state from an mbarrier arrival tells whether the phase of that arrival has completed.
+
+    A thread that has called `arrive_drop` is not counted in the next phase.
+    """
     target = device.put(np.zeros(32, np.int32))
     device.launch(module, "states", [pointer(target)])
     assert device.get(target, np.zeros(32, np.int32)).tolist() == [0b110] * 32
 
 
 def test_pending_counts(device: Device, module: LoadedModule) -> None:
-    """`pending_count` returns how many arrivals were missing before the arrival of a state."""
+    """`mbarrier.pending_count` returns how many arrivals an mbarrier's phase still lacked.
+
+    The count is from just before the arrival that returned the state.
+    """
     target = device.put(np.zeros(3, np.int32))
     device.launch(module, "pending_counts", [pointer(target)], block=(1, 1, 1))
     assert device.get(target, np.zeros(3, np.int32)).tolist() == [7, 6, 4]
 
 
 def test_cp_async_counted_by_an_mbarrier(device: Device, module: LoadedModule) -> None:
-    """An mbarrier's phase completes with all threads' copies and makes them visible to all."""
+    """After an mbarrier's phase, all threads see the cp.async copies that the mbarrier counted."""
     x = np.arange(128, dtype=np.float32).reshape(32, 4)
     target = device.put(np.zeros_like(x))
     arguments = [pointer(target), pointer(device.put(x))]
@@ -146,7 +158,7 @@ def test_cp_async_counted_by_an_mbarrier(device: Device, module: LoadedModule) -
 
 @pytest.mark.simulator_only
 def test_cp_async_that_an_mbarrier_does_not_count(device: Device, module: LoadedModule) -> None:
-    """A copy's target read without a wait for the mbarrier that counts the copy is a race."""
+    """A read of a cp.async copy without a wait for the mbarrier that counts it is a race."""
     x = np.arange(128, dtype=np.float32).reshape(32, 4)
     arguments = [pointer(device.put(x)), pointer(device.put(x)), int32(0)]
     (finding,) = device.launch(module, "counted", arguments).findings
@@ -155,7 +167,7 @@ def test_cp_async_that_an_mbarrier_does_not_count(device: Device, module: Loaded
 
 
 def test_bulk_copies(device: Device, module: LoadedModule) -> None:
-    """A load completes with the mbarrier's phase, and a store with its bulk group."""
+    """A bulk load completes with its mbarrier's phase, and a bulk store with its bulk group."""
     x = np.arange(256, dtype=np.float32)
     target = device.put(np.zeros_like(x))
     arguments = [pointer(target), pointer(device.put(x)), int32(1024)]
@@ -174,10 +186,20 @@ def encode(
     swizzle: int = 0,
     fill: int = 0,
 ) -> bytes:
-    """Return a tensor map as cuTensorMapEncodeTiled makes it.
+    """Return the 128 bytes of a tensor map that cuTensorMapEncodeTiled makes.
+
+    Args:
+        device: The simulated device, or a GPU.
+        kind: Number of the element type, as in CUtensorMapDataType.
+        address: Address of the tensor.
+        dims: Extents of the tensor in elements, innermost first.
+        pitch: Bytes from one row to the next.
+        box: Extents of the box in elements, innermost first.
+        swizzle: Number of the swizzle mode, as in CUtensorMapSwizzle.
+        fill: 1 to fill elements outside the tensor with NaN instead of zeros.
 
     Raises:
-        ValueError: The driver refuses the map.
+        ValueError: cuTensorMapEncodeTiled refuses the arguments.
     """
     raw = (ctypes.c_uint8 * 192)()
     start = ctypes.addressof(raw) + -ctypes.addressof(raw) % 64
@@ -201,11 +223,23 @@ def run_box(
     device: Device, module: LoadedModule, x: Array, kind: int, box: tuple[int, int],
     at: tuple[int, int], swizzle: int = 0, fill: int = 0, waits: int = 1,
 ) -> tuple[Array, Array, Array, int]:  # fmt: skip
-    """Copy a box into shared memory and back to a zeroed tensor.
+    """Copy a box of matrix `x` by TMA to shared memory, and from there to a zeroed matrix.
+
+    Args:
+        device: The simulated device, or a GPU.
+        module: The kernels of async.cu.
+        x: The matrix.
+        kind: Number of the element type, as in CUtensorMapDataType.
+        box: Width and height of the box in elements.
+        at: Column and row where the box starts.
+        swizzle: As in `encode`.
+        fill: As in `encode`.
+        waits: 0 to read shared memory without a wait for the load; 2 to store even a box that
+            starts below zero.
 
     Returns:
-        The box as it lies in shared memory, the second tensor, the checks of all findings, and the
-            size of the box in bytes.
+        The box as it lies in shared memory, the second matrix, the checks of all findings, and
+            the size of the box in bytes.
     """
     height, width = x.shape
     target = device.put(np.zeros_like(x))
@@ -224,7 +258,7 @@ def run_box(
 
 
 def test_a_box_of_a_tensor(device: Device, module: LoadedModule) -> None:
-    """A box lies densely in shared memory, and a store writes it to its place."""
+    """A TMA load packs a box densely into shared memory; a TMA store writes it to its position."""
     x = np.arange(20 * 64, dtype=np.uint32).reshape(20, 64)
     shared, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), (8, 5))
     assert not len(checks)
@@ -236,7 +270,7 @@ def test_a_box_of_a_tensor(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.parametrize("at", [(-4, -3), (56, 15), (80, 2), (4, 19)])
 def test_a_box_across_the_edge(device: Device, module: LoadedModule, at: tuple[int, int]) -> None:
-    """Elements outside the tensor read as zero and are not written."""
+    """A TMA load reads elements outside the tensor as zeros; a TMA store skips them."""
     x = np.arange(1, 20 * 64 + 1, dtype=np.uint32).reshape(20, 64)
     shared, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), at)
     assert not len(checks)
@@ -255,9 +289,9 @@ def test_a_box_across_the_edge(device: Device, module: LoadedModule, at: tuple[i
 def test_a_stored_box_cannot_start_below_zero(
     device: Device, module: LoadedModule, at: tuple[int, int]
 ) -> None:
-    """A store of a box that starts below zero fails with memcheck, as a GPU stops there.
+    """A TMA store of a box that starts below zero is a memcheck finding and stores nothing.
 
-    A load may start there.
+    A GPU stops at such a store. A load may start below zero.
     """
     x = np.ones((20, 64), np.uint32)
     _, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), at, waits=2)
@@ -270,9 +304,9 @@ def test_a_stored_box_cannot_start_below_zero(
 def test_a_box_starts_at_a_multiple_of_16_bytes(
     device: Device, module: LoadedModule, column: int
 ) -> None:
-    """A load or store whose box starts between multiples of 16 bytes fails and copies nothing.
+    """A TMA load or store whose box does not start at a multiple of 16 bytes is a memcheck finding.
 
-    A GPU stops there.
+    It copies nothing. A GPU stops at such a copy.
     """
     x = np.ones((20, 64), np.uint32)
     shared, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), (column, 3), waits=0)
@@ -283,7 +317,10 @@ def test_a_box_starts_at_a_multiple_of_16_bytes(
 
 @pytest.mark.parametrize(("swizzle", "span"), [(1, 32), (2, 64), (3, 128)])
 def test_swizzled_boxes(device: Device, module: LoadedModule, swizzle: int, span: int) -> None:
-    """Swizzling permutes 16-byte chunks within a span, by the number of the 128-byte line."""
+    """A swizzled TMA load permutes the 16-byte chunks of a box within each span.
+
+    Chunk n lies at n ^ (line % chunks per span), where a line is 128 bytes of shared memory.
+    """
     columns = span // 2
     x = np.arange(32 * columns, dtype=np.uint16).reshape(32, columns)
     shared, copy, checks, nbytes = run_box(
@@ -306,7 +343,7 @@ def test_swizzled_boxes(device: Device, module: LoadedModule, swizzle: int, span
 def test_the_nan_outside_of_a_tensor(
     device: Device, module: LoadedModule, kind: int, dtype: type[np.generic]
 ) -> None:
-    """Elements outside the tensor have the bits of the GPU's own NaN."""
+    """A TMA load can fill elements outside the tensor with NaN, whose bits equal a GPU's."""
     x = np.ones((8, 16), dtype)
     shared, *_ = run_box(device, module, x, kind, (16, 8), (8, 0), fill=1)
     assert (shared[:, :8] == 1).all()
@@ -314,7 +351,10 @@ def test_the_nan_outside_of_a_tensor(
 
 
 def test_what_lies_outside_can_be_nan(device: Device, module: LoadedModule) -> None:
-    """NAN_REQUEST_ZERO_FMA makes outside elements NaN, and a tf32 map rounds inside elements."""
+    """NAN_REQUEST_ZERO_FMA fills elements outside the tensor with NaN.
+
+    A TFLOAT32 map rounds elements inside the tensor to tf32.
+    """
     x = np.full((8, 8), 1 + 2.0**-12, np.float32)
     shared, *_ = run_box(device, module, x, TFLOAT32, (8, 8), (4, 0), fill=1)
     assert (shared[:, :4] == 1).all()
@@ -323,7 +363,7 @@ def test_what_lies_outside_can_be_nan(device: Device, module: LoadedModule) -> N
 
 @pytest.mark.simulator_only
 def test_a_box_that_nobody_waited_for(device: Device, module: LoadedModule) -> None:
-    """A read of shared memory without a wait races with the copy that fills it."""
+    """A read of shared memory before the TMA load that fills it has completed is a race."""
     x = np.ones((8, 8), np.float32)
     *_, checks, _ = run_box(device, module, x, FLOAT32, (8, 8), (0, 0), waits=0)
     assert set(checks) == {"racecheck"}
@@ -348,14 +388,17 @@ def test_maps_that_the_driver_refuses(
     swizzle: int,
     offset: int,
 ) -> None:
-    """The driver refuses maps beyond the documented limits of box, pitch, span and extent."""
+    """`cuTensorMapEncodeTiled` refuses a tensor map beyond the documented limits.
+
+    These are the size of the box, multiples of 16 bytes, the swizzle span, and extents above zero.
+    """
     with pytest.raises(ValueError, match="refused"):
         encode(device, UINT32, 4096 + offset, dims, pitch, box, swizzle)
 
 
 @pytest.mark.parametrize("name", ["bulk_and_barrier", "pipeline", "group", "copy_and_barrier"])
 def test_copies_through_libraries(device: Device, compile_ptx: Compile, name: str) -> None:
-    """Code of cuda::barrier, cuda::pipeline and cooperative groups runs on the simulator."""
+    """Copies by cuda::barrier, cuda::pipeline and cooperative groups give the right result."""
     module = device.machine.load(compile_ptx(Path(__file__).with_name("libcu.cu")))
     x = np.arange(256, dtype=np.float32)
     target = device.put(np.zeros_like(x))

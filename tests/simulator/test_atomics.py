@@ -38,7 +38,14 @@ CASES = [
 
 
 def after(operation: str, old: int, operand: int, limit: int) -> int:
-    """Return the value that an operation leaves in memory."""
+    """Return the value that an atomic operation leaves in memory.
+
+    Args:
+        operation: Name of the operation.
+        old: Value in memory before the operation.
+        operand: The operation's operand.
+        limit: Value that `cas` compares with `old`.
+    """
     results: dict[str, Callable[[], int]] = {
         "add": lambda: old + operand,
         "min": lambda: min(old, operand),
@@ -58,7 +65,10 @@ def after(operation: str, old: int, operand: int, limit: int) -> int:
 def test_integer_operations(
     device: Device, module: LoadedModule, operation: str, code: str
 ) -> None:
-    """Threads of a warp act one after the other, each on the value that the previous one left."""
+    """Atomic integer operations of a warp's threads act one after another, in the order of lanes.
+
+    Each returns the value that the previous one left.
+    """
     dtype = INTEGERS[code]
     info = np.iinfo(np.dtype(dtype).name)
     rng = np.random.default_rng(1)
@@ -85,7 +95,7 @@ def test_integer_operations(
 
 @pytest.mark.parametrize(("code", "dtype"), [("f", np.float32), ("d", np.float64)])
 def test_floating_additions(device: Device, module: LoadedModule, code: str, dtype: type) -> None:
-    """Every addition is rounded separately, and infinities of both signs give NaN."""
+    """`atomicAdd` of floats rounds every sum separately; infinities of both signs give NaN."""
     x: Array = np.array([1e30, 1.0, -1e30, 0.1, 3.0, np.inf, 1.0, -np.inf] * 4, dtype)
     expected: Array = np.zeros_like(x)
     value = dtype(-0.0)
@@ -102,7 +112,7 @@ def test_floating_additions(device: Device, module: LoadedModule, code: str, dty
 
 
 def test_exchange_of_floats(device: Device, module: LoadedModule) -> None:
-    """An exchange moves bits, and so preserves signed zeros and NaN payloads."""
+    """`atomicExch` of floats moves bits, and so preserves signed zeros and NaN payloads."""
     x = np.array([0x80000000, 0x7F812345, 1, 0xFF800000] * 8, np.uint32).view(np.float32)
     at, old = device.put(np.zeros(1, np.float32)), device.put(x)
     device.launch(
@@ -112,7 +122,7 @@ def test_exchange_of_floats(device: Device, module: LoadedModule) -> None:
 
 
 def test_subnormal_sums(device: Device, module: LoadedModule) -> None:
-    """Additions flush subnormal numbers in global memory, but not in shared memory."""
+    """`atomicAdd` flushes subnormal floats to zero in global memory, but not in shared memory."""
     tiny = np.float32(2.0**-140)
     y = device.put(np.array([-0.0, 0], np.float32))
     device.launch(module, "subnormals", [pointer(y), tiny.tobytes()], block=(1, 1, 1))
@@ -120,9 +130,12 @@ def test_subnormal_sums(device: Device, module: LoadedModule) -> None:
 
 
 def nearest_half(exact: Fraction, fraction: int, smallest: int) -> Fraction:
-    """Return the number with `fraction` fraction bits nearest to `exact`, ties to even.
+    """Return the number of a 16-bit float format nearest to `exact`, ties to even.
 
-    `smallest` is the exponent of the smallest normal number.
+    Args:
+        exact: The number to round.
+        fraction: Fraction bits of the format.
+        smallest: Exponent of the smallest normal number of the format.
     """
     if exact == 0:
         return exact
@@ -139,7 +152,7 @@ def nearest_half(exact: Fraction, fraction: int, smallest: int) -> Fraction:
 def test_half_precision_additions(
     device: Device, module: LoadedModule, code: str, fraction: int, smallest: int
 ) -> None:
-    """Half precision sums are rounded to nearest even, and subnormal numbers are kept."""
+    """`atomicAdd` of f16 and bf16 rounds to nearest even, and keeps subnormal numbers."""
     rng = np.random.default_rng(9)
     pattern = rng.integers(0, 2**16, 32).astype(np.uint16) & 0xBFFF  # below 2 in magnitude
     pattern[5:9] = 1, 0x8001, 3, 0x0400
@@ -161,7 +174,10 @@ def test_half_precision_additions(
 
 
 def test_pairs_of_halves(device: Device, module: LoadedModule) -> None:
-    """The two halves of a word are summed separately, and an overflow becomes infinity."""
+    """`atomicAdd` of __half2 or __nv_bfloat162 adds each half of the word separately.
+
+    An overflow of f16 becomes infinity.
+    """
     x = np.array([[1.5, 65504.0]] * 3, np.float32)
     h, b = device.put(np.zeros(2, np.float16)), device.put(np.zeros(2, np.uint16))
     arguments = [pointer(h), pointer(b), pointer(device.put(x))]
@@ -172,7 +188,7 @@ def test_pairs_of_halves(device: Device, module: LoadedModule) -> None:
 
 
 def test_vectors_of_floats(device: Device, module: LoadedModule) -> None:
-    """Each element of a float4 or float2 is added separately."""
+    """`atomicAdd` of float4 or float2 adds each element separately."""
     x = np.arange(16, dtype=np.float32).reshape(4, 4)
     y = device.put(np.zeros((2, 4), np.float32))
     arguments = [pointer(y), pointer(device.put(x))]
@@ -183,7 +199,7 @@ def test_vectors_of_floats(device: Device, module: LoadedModule) -> None:
 
 
 def test_histogram_in_shared_memory(device: Device, module: LoadedModule) -> None:
-    """Atomics in shared memory act within each block."""
+    """Atomics in shared memory act within each block: all blocks count the right histogram."""
     x = np.random.default_rng(4).integers(0, 99, 1000).astype(np.int32)
     y = device.put(np.zeros(8, np.int32))
     arguments = [pointer(y), pointer(device.put(x)), int32(1000)]
@@ -193,7 +209,7 @@ def test_histogram_in_shared_memory(device: Device, module: LoadedModule) -> Non
 
 
 def test_scopes_and_orders(device: Device, module: LoadedModule) -> None:
-    """Scopes and memory orders do not change the result."""
+    """Atomic additions of every scope and memory order give the right sum."""
     y = device.put(np.zeros(1, np.int32))
     device.launch(module, "scopes", [pointer(y)])
     assert device.get(y, np.zeros(1, np.int32))[0] == 31 * 32
@@ -201,7 +217,7 @@ def test_scopes_and_orders(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.parametrize("chunk_lanes", [64, 16384])
 def test_compare_and_swap_loops(device: Device, ptx: str, chunk_lanes: int) -> None:
-    """A loop around atomicCAS ends with the maximum of all values."""
+    """Threads that raise one value by loops around atomicCAS leave the maximum of all values."""
     x = np.random.default_rng(6).standard_normal(512).astype(np.float32)
     y = device.put(np.full(1, -np.inf, np.float32))
     chunked = device.in_chunks_of(chunk_lanes)
@@ -213,7 +229,7 @@ def test_compare_and_swap_loops(device: Device, ptx: str, chunk_lanes: int) -> N
 
 @pytest.mark.parametrize("kernel", ["lock_and_add", "spin_lock"])
 def test_locks(device: Device, module: LoadedModule, kernel: str) -> None:
-    """Threads that spin on a lock let its holder continue."""
+    """Threads that spin on a lock do not block its holder: every thread gets the lock."""
     y, lock = device.put(np.zeros(1, np.int32)), device.put(np.zeros(1, np.int32))
     device.launch(module, kernel, [pointer(y), pointer(lock)], (2, 1, 1), (64, 1, 1))
     assert device.get(y, np.zeros(1, np.int32))[0] == 128
@@ -221,7 +237,10 @@ def test_locks(device: Device, module: LoadedModule, kernel: str) -> None:
 
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_waiting_for_a_later_thread(device: Device, ptx: str, chunk_lanes: int) -> None:
-    """A thread may wait for a thread of a later block, in the same chunk or in another."""
+    """A thread may spin until a thread of a later block has stored a value.
+
+    This holds in one chunk of blocks that the simulator runs together, and across chunks.
+    """
     chunked = device.in_chunks_of(chunk_lanes)
     y = device.put(np.zeros(96, np.int32))
     chunked.launch(chunked.machine.load(ptx), "chain", [pointer(y)], (3, 1, 1))
@@ -229,7 +248,7 @@ def test_waiting_for_a_later_thread(device: Device, ptx: str, chunk_lanes: int) 
 
 
 def test_sleeping_threads(device: Device, module: LoadedModule) -> None:
-    """Threads that sleep between reads of a flag see it when it is set."""
+    """Threads that call __nanosleep between reads of a flag see the flag when it is set."""
     y = device.put(np.zeros(2, np.int32))
     device.launch(module, "sleepers", [pointer(y)])
     assert device.get(y, np.zeros(2, np.int32))[0] == 7
@@ -239,7 +258,7 @@ def test_sleeping_threads(device: Device, module: LoadedModule) -> None:
 def test_waiting_with_a_limit(
     device: Device, module: LoadedModule, limit: int, expected: int
 ) -> None:
-    """A loop that counts its attempts lets other threads run after a while."""
+    """A spin loop that counts its attempts does not keep other threads from running."""
     y = device.put(np.zeros(2, np.int32))
     arguments = [pointer(y), int32(limit)]
     device.launch(module, "counted_waiting", arguments)
@@ -250,7 +269,7 @@ def test_waiting_with_a_limit(
 
 @pytest.mark.approximate
 def test_clocks_go_on(device: Device, module: LoadedModule) -> None:
-    """A loop that waits for the clock ends, with the same count in every launch."""
+    """A loop that waits for 5000 ticks of clock64() ends, after equal times in every launch."""
     y: Array = np.zeros(64, np.int64)
     counts = []
     for _ in range(2):
@@ -264,7 +283,10 @@ def test_clocks_go_on(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.parametrize("chunk_lanes", [64, 16384])
 def test_barrier_of_the_grid(device: Device, ptx: str, chunk_lanes: int) -> None:
-    """grid.sync() of cooperative groups waits for all blocks, in one chunk or in several."""
+    """grid.sync() of cooperative groups waits for all blocks of the grid.
+
+    This holds in one chunk of blocks that the simulator runs together, and across chunks.
+    """
     chunked = device.in_chunks_of(chunk_lanes)
     n = 4 * 64
     y, x = device.put(np.zeros(n, np.int32)), device.put(np.zeros(n, np.int32))
@@ -279,7 +301,7 @@ def test_barrier_of_the_grid(device: Device, ptx: str, chunk_lanes: int) -> None
 
 @pytest.mark.simulator_only
 def test_barrier_of_a_grid_that_was_launched_plainly(device: Device, module: LoadedModule) -> None:
-    """grid.sync() in a launch that is not cooperative traps."""
+    """grid.sync() traps if the kernel was not launched cooperatively."""
     y = device.put(np.zeros(64, np.int32))
     with pytest.raises(KernelTrap):
         device.launch(module, "grid_barrier", [pointer(y), pointer(y)], block=(64, 1, 1))
@@ -287,7 +309,10 @@ def test_barrier_of_a_grid_that_was_launched_plainly(device: Device, module: Loa
 
 @pytest.mark.simulator_only
 def test_spinning_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
-    """The error of a deadlock names the threads that spin and those at the barrier, with lines."""
+    """Threads that spin for ever raise a deadlock error.
+
+    The error names the spinning threads and the threads at the barrier, with their source lines.
+    """
     y = device.put(np.zeros(1, np.int32))
     with pytest.raises(BarrierDeadlock) as caught:
         device.launch(module, "never", [pointer(y)], (2, 1, 1))
@@ -308,7 +333,10 @@ def test_spinning_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -
 
 @pytest.mark.simulator_only
 def test_storing_the_same_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
-    """A loop with unchanged registers whose stores change no byte is a deadlock."""
+    """A loop that repeats with equal registers and changes no byte of memory is a deadlock.
+
+    Its stores write the values that memory already has.
+    """
     zeros = np.zeros(100, np.float32)
     y = device.put(zeros)
     device.launch(module, "stride_for_sum", [pointer(y), int32(64)], (2, 1, 1), (32, 1, 1))
@@ -318,7 +346,7 @@ def test_storing_the_same_for_ever_is_a_deadlock(device: Device, module: LoadedM
 
 
 def test_loop_that_counts_in_memory_ends(device: Device, module: LoadedModule) -> None:
-    """A loop with unchanged registers that stores other values each time runs on."""
+    """A loop is not a deadlock if its registers repeat but its stores change memory."""
     y = device.put(np.zeros(1, np.int32))
     device.launch(module, "count_in_memory", [pointer(y)], (1, 1, 1), (1, 1, 1))
     assert device.get(y, np.zeros(1, np.int32))[0] == 5000
@@ -326,7 +354,7 @@ def test_loop_that_counts_in_memory_ends(device: Device, module: LoadedModule) -
 
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_queue_of_work(device: Device, ptx: str, chunk_lanes: int) -> None:
-    """A loop whose state is only in memory runs until the work is done."""
+    """A loop that takes work from a counter in memory runs until all the work is done."""
     chunked = device.in_chunks_of(chunk_lanes)
     counter, y = device.put(np.zeros(1, np.int32)), device.put(np.zeros(3000, np.int32))
     arguments = [pointer(counter), pointer(y), int32(3000)]
@@ -356,7 +384,7 @@ def test_result_that_nobody_wants(device: Device) -> None:
 
 
 def test_additions_of_vectors_keep_their_order(device: Device, module: LoadedModule) -> None:
-    """Sums of float4 are complete when the additions of several threads overlap in memory."""
+    """`atomicAdd` of float4 and float2 by 64 threads at one address loses no addition."""
     x = np.ones((64, 4), np.float32)
     y = device.put(np.zeros((2, 4), np.float32))
     arguments = [pointer(y), pointer(device.put(x))]

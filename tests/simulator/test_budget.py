@@ -1,4 +1,4 @@
-"""The budget of thread-instructions and of touched memory for launches."""
+"""Budgets of launches: the work in thread-instructions, and the memory that kernels touch."""
 
 from __future__ import annotations
 
@@ -37,12 +37,15 @@ AGAIN:
 
 @pytest.fixture
 def machine(memory: Memory) -> Machine:
-    """Return a simulated machine."""
+    """Return a simulated machine with its own budget."""
     return Machine(memory)
 
 
 def launch(machine: Machine, rounds: int, limit: int | None) -> int:
-    """Run a loop of `rounds` rounds within a budget of `limit`, and return what it spent."""
+    """Run a kernel that loops `rounds` times, and return its work in thread-instructions.
+
+    The budget is `limit` thread-instructions, or unlimited for None.
+    """
     loaded = machine.load(LOOP)
     out = machine.memory.allocate(32 * 4)
     machine.budget = Budget(limit)
@@ -53,21 +56,24 @@ def launch(machine: Machine, rounds: int, limit: int | None) -> int:
 
 
 def test_launch_within_its_budget_ends(machine: Machine) -> None:
-    """A launch spends the same each time; twice the rounds spend about twice as much."""
+    """A launch within its budget ends, and its work is the same each time.
+
+    Twice the loop's rounds take about twice the work.
+    """
     took = launch(machine, 2000, None)
     assert launch(machine, 2000, took) == took
     assert 1.5 * (took - (1 << 20)) < launch(machine, 4000, None) - (1 << 20)
 
 
 def test_launch_beyond_its_budget_stops(machine: Machine) -> None:
-    """A loop that would run for hours is stopped soon after the limit."""
+    """A launch that would run for hours is stopped before it exceeds ten times its budget."""
     with pytest.raises(OverBudget, match="G thread-instructions") as stopped:
         launch(machine, 2**31 - 1, 10**7)
     assert 10**7 < stopped.value.work < 10**8
 
 
 def test_many_launches_share_one_budget(machine: Machine) -> None:
-    """All launches of a call count towards one budget."""
+    """The work of all launches is summed: many small launches together exceed the budget."""
     loaded = machine.load(LOOP)
     out = machine.memory.allocate(32 * 4)
     machine.budget = Budget(10**7)
@@ -82,9 +88,9 @@ def test_many_launches_share_one_budget(machine: Machine) -> None:
 
 
 def test_memory_that_is_touched_is_limited(machine: Machine) -> None:
-    """A launch stops when the process's resident memory exceeds its limit.
+    """A launch stops when the process's resident memory exceeds the budget's limit.
 
-    Sparse memory becomes resident when it is touched, so a kernel could fill the machine with it.
+    Sparse memory becomes resident when it is touched, so a kernel could fill the host's memory.
     """
     budget = Budget(most_resident=resident_bytes() + (1 << 40))
     budget.check(0)

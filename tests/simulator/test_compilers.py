@@ -1,4 +1,4 @@
-"""Conformance tests repeated with each other compiler on this machine."""
+"""Tests of the simulator repeated with every other version of nvcc on this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OTHERS = find_cuda_compilers()[1:]
     ids=[each.version for each in OTHERS] or ["none"],
 )
 def test_ptx_of_other_compilers_is_executed(compiler: CudaCompiler) -> None:
-    """PTX of the same kernels from an older or newer nvcc gives the same results."""
+    """PTX that an older or newer nvcc makes of the same kernels gives the results of a GPU."""
     tests = [HERE / name for name in PART]
     asked = command("pytest", "-q", "-p", "no:cacheprovider", *map(str, tests))
     done = run(asked, HERE.parent.parent, CUDA_HOME=str(compiler.home))

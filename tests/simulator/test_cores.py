@@ -1,4 +1,4 @@
-"""Launches on several cores, whose results always equal those of one core."""
+"""Launches on several processor cores, whose results always equal those of one core."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def ptx(compile_ptx: Compile) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """A machine with a loaded module.
+    """A simulated machine with loaded kernels.
 
     Attributes:
-        device: The machine with its helpers.
+        device: The machine, with helpers for arrays and launches.
         module: The kernels of cores.cu.
-        x: Address of an array of random numbers.
-        printed: Output of the kernels.
+        x: Address of an array of random floats.
+        printed: Everything that the kernels print.
     """
 
     device: Device
@@ -44,7 +44,7 @@ class Setting:
     printed: list[bytes]
 
     def launch(self, kernel: str, y: int) -> LaunchResult:
-        """Launch a kernel of many blocks."""
+        """Launch a kernel of cores.cu on many blocks, with arguments `x` and `y`."""
         arguments = [pointer(self.x), pointer(y)]
         name = f"{len(kernel)}{kernel}"
         return self.device.launch(
@@ -52,7 +52,11 @@ class Setting:
         )
 
     def seen(self, result: LaunchResult, y: int, like: Array) -> tuple[object, ...]:
-        """Return everything observable of a launch whose second argument was `y`."""
+        """Return everything observable of a launch whose second argument was `y`.
+
+        This is its findings, its counts, the array at `y` with its unwritten bytes, and its output.
+        `like` has the shape and dtype of the array at `y`.
+        """
         findings = [replace(f, address=(f.address or 0) - y) for f in result.findings]
         unwritten = self.device.machine.memory.unwritten(y, like.nbytes).tobytes()
         data = self.device.get(y, like).tobytes()
@@ -62,7 +66,7 @@ class Setting:
 
 @pytest.fixture
 def settings(memory: Memory, ptx: str) -> Iterator[tuple[Setting, Setting]]:
-    """Yield two equal settings, on one core and on two."""
+    """Yield two equal settings: the first runs kernels on one core, the second on two."""
     made = []
     for cores in (1, 2):
         printed: list[bytes] = []
@@ -78,7 +82,7 @@ Settings = tuple[Setting, Setting]
 
 @pytest.mark.parametrize("kernel", ["scaled", "in_place", "block_sums", "uneven", "bulk"])
 def test_blocks_of_their_own_run_on_all_cores(kernel: str, settings: Settings) -> None:
-    """Independent blocks run on both cores, with the memory, findings and counts of one core."""
+    """A kernel of independent blocks runs on both cores, with the results of one core."""
     outcomes = []
     for setting, processes in zip(settings, (1, 2), strict=True):
         y = setting.device.put(START)
@@ -104,9 +108,9 @@ ORDERED = (
 
 @pytest.mark.parametrize("kernel", [*ORDERED, "printed", "timed"])
 def test_kernels_that_mind_the_order_run_on_one_core(kernel: str, settings: Settings) -> None:
-    """Kernels that depend on the order of blocks run on one core, every time.
+    """A kernel whose results depend on the order of blocks runs on one core, in every launch.
 
-    They have races, atomics, flags, findings, output or clocks.
+    Examples are kernels with races, atomics, flags, findings, output or clocks.
     """
     start = np.zeros(LENGTH, np.float32)
     outcomes = []
@@ -124,9 +128,9 @@ def test_kernels_that_mind_the_order_run_on_one_core(kernel: str, settings: Sett
 
 
 def test_blocks_that_talk_without_a_race(settings: Settings) -> None:
-    """Volatile accesses between blocks give the results of one core.
+    """Blocks that read each other's values by volatile loads give the results of one core.
 
-    On one core the order of blocks is fixed.
+    One core runs the blocks in a fixed order.
     """
     outcomes = []
     for setting in settings:
@@ -136,9 +140,9 @@ def test_blocks_that_talk_without_a_race(settings: Settings) -> None:
 
 
 def test_stores_that_nobody_foresaw(settings: Settings) -> None:
-    """A store through a pointer assembled from two numbers makes the kernel run on one core.
+    """A kernel that stores through a pointer assembled from two integers runs on one core.
 
-    The arguments do not show which memory such a kernel writes.
+    The arguments of such a kernel do not show which memory it writes.
     """
     outcomes = []
     for setting in settings:
@@ -151,7 +155,7 @@ def test_stores_that_nobody_foresaw(settings: Settings) -> None:
 
 
 def test_trap(settings: Settings) -> None:
-    """A trap leaves the same error and the same memory as on one core."""
+    """On two cores, a kernel that traps leaves the error and the memory of one core."""
     left = []
     for setting in settings:
         y = setting.device.put(START)
@@ -162,7 +166,7 @@ def test_trap(settings: Settings) -> None:
 
 
 def test_what_comes_after_the_first_launch(settings: Settings, ptx: str) -> None:
-    """Processes that run blocks see allocations and modules made after they started."""
+    """Helper processes see allocations and modules that were made after the helpers started."""
     one, two = settings
     assert two.launch("scaled", two.device.put(START)).processes == 2
     later = [replace(s, module=s.device.machine.load(ptx)) for s in (one, two)]
@@ -177,7 +181,7 @@ def test_what_comes_after_the_first_launch(settings: Settings, ptx: str) -> None
 
 
 def test_a_process_that_was_killed(settings: Settings) -> None:
-    """A launch, and all later ones, run on one core if one of the processes is killed."""
+    """After a helper process was killed, this launch and all later ones run on one core."""
     one, two = settings
     before = _children()
     assert two.launch("scaled", two.device.put(START)).processes == 2
@@ -194,7 +198,7 @@ def test_a_process_that_was_killed(settings: Settings) -> None:
 
 
 def test_processes_end_with_the_machine(settings: Settings) -> None:
-    """Closing a machine ends its processes, and a later launch starts new ones."""
+    """Closing a machine ends its helper processes, and a later launch starts new ones."""
     two = settings[1]
     before = _children()
     for kernel in ("scaled", "uneven"):
@@ -205,7 +209,7 @@ def test_processes_end_with_the_machine(settings: Settings) -> None:
 
 
 def _children() -> set[int]:
-    """Return the ids of this process's children."""
+    """Return the process ids of this process's children."""
     children = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""Counters of instructions, memory accesses and matrix operations."""
+"""Counters of a launch: instructions, memory accesses and matrix operations."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +39,7 @@ def module(device: Device, counted_ptx: str) -> LoadedModule:
 
 
 def access(counters: KernelCounters, kind: str, space: str) -> AccessCounts:
-    """Return the only counts of one kind of access in one state space."""
+    """Return the counts for one kind of access in one state space; there must be exactly one."""
     (found,) = (a for a in counters.accesses if (a.kind, a.space) == (kind, space))
     return found
 
@@ -47,7 +47,7 @@ def access(counters: KernelCounters, kind: str, space: str) -> AccessCounts:
 def launch(
     device: Device, module: LoadedModule, kernel: str, *arguments: bytes, **shape: object
 ) -> KernelCounters:
-    """Launch a kernel, check that it has no findings, and return its counters."""
+    """Launch a kernel, check that there are no findings, and return the launch's counters."""
     result = device.launch(module, kernel, arguments, **shape)  # type: ignore[arg-type]
     assert result.findings == ()
     assert result.counters is not None
@@ -59,7 +59,10 @@ def launch(
 def test_sectors_per_request(
     device: Device, module: LoadedModule, stride: int, sectors: int
 ) -> None:
-    """Neighbouring words share 32-byte sectors, and one word for all threads is one sector."""
+    """A warp's load counts the 32-byte sectors that its words touch, at several strides.
+
+    Threads that load one common word touch one sector.
+    """
     x = device.put(np.zeros(128 * max(stride, 1), np.float32))
     y = device.put(np.zeros(128, np.float32))
     counters = launch(
@@ -80,7 +83,7 @@ def test_sectors_per_request(
 
 
 def test_float4(device: Device, module: LoadedModule) -> None:
-    """The float4 of a warp are 512 bytes in 16 sectors."""
+    """A warp's float4 load is one request of 512 bytes in 16 sectors."""
     x, y = (device.put(np.zeros(128, np.float32)) for _ in range(2))
     counters = launch(device, module, "copy_quads", pointer(x), pointer(y))
     load = access(counters, "load", "global")
@@ -92,7 +95,7 @@ def test_float4(device: Device, module: LoadedModule) -> None:
     ("stride", "wavefronts"), [(1, 1), (2, 2), (3, 1), (4, 4), (32, 32), (0, 1)]
 )
 def test_bank_conflicts(device: Device, module: LoadedModule, stride: int, wavefronts: int) -> None:
-    """Different words in one of the 32 banks take one wavefront each."""
+    """A shared access takes one wavefront for each different word in its most used bank."""
     y = device.put(np.zeros(32, np.int32))
     arguments = [pointer(y), int32(stride)]
     result = device.launch(module, "shared_stride", arguments, dynamic_shared_bytes=4096)
@@ -106,7 +109,10 @@ def test_bank_conflicts(device: Device, module: LoadedModule, stride: int, wavef
 def test_bank_conflicts_of_float4(
     device: Device, module: LoadedModule, stride: int, wavefronts: int
 ) -> None:
-    """16-byte accesses are served a quarter of a warp at a time, each filling the banks once."""
+    """A warp's access of 16 bytes a thread takes at least four wavefronts.
+
+    Each quarter of the warp fills the 32 banks once.
+    """
     y = device.put(np.zeros(128, np.float32))
     counters = launch(
         device, module, "shared_vectors", pointer(y), int32(stride), dynamic_shared_bytes=1024
@@ -116,7 +122,10 @@ def test_bank_conflicts_of_float4(
 
 
 def test_instructions_and_operations(device: Device, module: LoadedModule) -> None:
-    """Instructions are counted by class, per thread and per warp; a fused operation counts two."""
+    """Instructions are counted by class, per thread and per warp.
+
+    A fused multiply-add counts as two operations.
+    """
     y, z = device.put(np.ones(48, np.float32)), device.put(np.ones(48, np.float64))
     arguments = [pointer(y), pointer(z), np.float32(2).tobytes(), np.float64(3).tobytes()]
     counters = launch(device, module, "arithmetic", *arguments, block=(48, 1, 1))
@@ -130,7 +139,7 @@ def test_instructions_and_operations(device: Device, module: LoadedModule) -> No
 
 
 def at_line(counters: KernelCounters, text: str) -> AccessCounts:
-    """Return the counts of the line of counted.cu that ends in a comment `text`."""
+    """Return the counts for the line of counted.cu that ends in the comment `// text`."""
     (line,) = (
         n for n, code in enumerate(SOURCE.read_text().split("\n"), 1) if code.endswith(f"// {text}")
     )
@@ -140,7 +149,7 @@ def at_line(counters: KernelCounters, text: str) -> AccessCounts:
 
 @pytest.mark.parametrize(("pitch", "wavefronts"), [(16, 4), (32, 8), (80, 4), (128, 32)])
 def test_ldmatrix(device: Device, module: LoadedModule, pitch: int, wavefronts: int) -> None:
-    """Eight rows of 16 bytes take one wavefront if they lie in different banks."""
+    """`ldmatrix` takes one wavefront for eight rows of 16 bytes in different banks, else more."""
     y = device.put(np.zeros(32, np.uint32))
     arguments = pointer(y), int32(pitch)
     counters = launch(device, module, "load_matrices", *arguments, dynamic_shared_bytes=32 * pitch)
@@ -152,7 +161,7 @@ def test_ldmatrix(device: Device, module: LoadedModule, pitch: int, wavefronts: 
 
 @pytest.mark.parametrize(("stride", "sectors"), [(1, 16), (2, 32)])
 def test_cp_async(device: Device, module: LoadedModule, stride: int, sectors: int) -> None:
-    """A copy counts as one request to global memory and one to shared memory."""
+    """A warp's cp.async counts as one request to global memory and one to shared memory."""
     x, y = (device.put(np.zeros(256, np.float32)) for _ in range(2))
     arguments = pointer(x), pointer(y), int32(stride)
     counters = launch(device, module, "copy_async", *arguments, dynamic_shared_bytes=512)
@@ -165,7 +174,7 @@ def test_cp_async(device: Device, module: LoadedModule, stride: int, sectors: in
 
 
 def test_bulk_copies(device: Device, module: LoadedModule) -> None:
-    """A bulk copy counts one request per 128 bytes and no wavefronts."""
+    """A bulk copy counts one request for every 128 bytes, rounded up, and no wavefronts."""
     x, y = (device.put(np.zeros(260, np.float32)) for _ in range(2))
     counters = launch(
         device, module, "copy_bulk", pointer(x), pointer(y), dynamic_shared_bytes=1040
@@ -185,7 +194,11 @@ def test_bulk_copies(device: Device, module: LoadedModule) -> None:
 def test_wmma(
     device: Device, module: LoadedModule, kernel: str, requests: int, nbytes: int
 ) -> None:
-    """Fragments move as ptxas compiles them: by ldmatrix, words, and pairs of sums in a row."""
+    """`wmma` loads and stores are counted as ptxas compiles them.
+
+    A load from shared memory is one ldmatrix, and one from global memory loads words. Sums in row
+    order are stored in pairs, and sums in column order one by one.
+    """
     x = device.put(np.zeros(256, np.float16))
     y = device.put(np.zeros(256, np.float32))
     counters = launch(device, module, kernel, pointer(x), pointer(y), dynamic_shared_bytes=512)
@@ -200,7 +213,7 @@ def test_wmma(
 
 
 def test_wgmma(device: Device, module: LoadedModule) -> None:
-    """Both matrices are read once from shared memory, and the operations count as bfloat16's."""
+    """`wgmma` reads both matrices once from shared memory, and its operations count as bf16."""
     y = device.put(np.zeros(128, np.float32))
     counters = launch(
         device, module, "warpgroup", pointer(y), block=(128, 1, 1), dynamic_shared_bytes=2560
@@ -212,7 +225,10 @@ def test_wgmma(device: Device, module: LoadedModule) -> None:
 
 
 def test_divergent_branches(device: Device, module: LoadedModule) -> None:
-    """A branch is divergent in warps whose threads part, and idle lanes lower the average."""
+    """A branch counts as divergent for each warp whose threads take different paths.
+
+    Idle lanes lower the average number of active lanes per instruction.
+    """
     y = device.put(np.zeros(128, np.int32))
     counters = launch(device, module, "divergent", pointer(y), int32(8), block=(64, 1, 1))
     divergent = [b for b in counters.branches if b.divergent]
@@ -230,7 +246,10 @@ def test_divergent_branches(device: Device, module: LoadedModule) -> None:
 def test_counts_are_repeatable(
     device: Device, counted_ptx: str, chunk_lanes: int, schedule: int
 ) -> None:
-    """Counts do not depend on how blocks are grouped, their order, or earlier launches."""
+    """Counts do not depend on the order of blocks, on earlier launches, or on chunks.
+
+    A chunk is a group of blocks that the simulator runs together.
+    """
     machine = Machine(
         device.machine.memory, counters=True, chunk_lanes=chunk_lanes, schedule=schedule
     )
@@ -247,7 +266,7 @@ def test_counts_are_repeatable(
 
 
 def test_launches_are_summed(device: Device, module: LoadedModule) -> None:
-    """Every count of two launches adds up."""
+    """`merged` adds up every count of two launches."""
     x, y = (device.put(np.zeros(128, np.float32)) for _ in range(2))
     one = launch(device, module, "copy_quads", pointer(x), pointer(y))
     both = merged(one, one)
@@ -265,7 +284,7 @@ def test_nothing_is_counted_unless_asked(memory: Memory, counted_ptx: str) -> No
 
 
 def instruction(name: str) -> Instruction:
-    """Return an instruction of the given name without operands."""
+    """Return a PTX instruction with the given opcode and modifiers, and without operands."""
     opcode, *modifiers = name.split(".")
     return Instruction(opcode, tuple(modifiers), (), None, None, name)
 
@@ -294,7 +313,7 @@ def instruction(name: str) -> Instruction:
     ],
 )
 def test_classes(name: str, expected: str) -> None:
-    """Each instruction is counted in exactly one class."""
+    """Each PTX instruction is counted in exactly one class, such as `integer` or `load shared`."""
     assert classify(instruction(name)) == expected
 
 
@@ -308,7 +327,10 @@ def test_classes(name: str, expected: str) -> None:
     ],
 )
 def test_floating_point_operations(name: str, expected: tuple[str, int]) -> None:
-    """A fused operation counts two, and an operation on a pair twice as many."""
+    """A fused multiply-add counts as two operations, and an instruction on pairs counts double.
+
+    Divisions and matrix instructions count as none.
+    """
     assert floating_point_operations(instruction(name)) == expected
 
 
@@ -326,7 +348,10 @@ def test_floating_point_operations(name: str, expected: tuple[str, int]) -> None
     ],
 )
 def test_matrix_operations(name: str, expected: tuple[str, int]) -> None:
-    """A matrix product counts by its factors' type, divided among the participating threads."""
+    """A matrix instruction's operations count under the type of its factors.
+
+    They are divided among the threads that execute the instruction.
+    """
     assert matrix_operations(instruction(name)) == expected
 
 
@@ -343,12 +368,12 @@ def test_matrix_operations(name: str, expected: tuple[str, int]) -> None:
 def test_occupancy(
     registers: int, shared: int, threads: int, architecture: str, expected: Occupancy
 ) -> None:
-    """The scarcest of warps, blocks, registers and shared memory limits the occupancy."""
+    """Occupancy is limited by the scarcest of warps, blocks, registers and shared memory."""
     assert occupancy(registers, shared, threads, architecture) == expected
 
 
 def test_ptxas_output() -> None:
-    """Registers, spills, stack and shared memory are parsed for each kernel."""
+    """Registers, spills, stack and shared memory of each kernel are parsed from ptxas output."""
     output = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function '_Z1kv' for 'sm_90'
 ptxas info    : Function properties for _Z1kv

@@ -1,6 +1,7 @@
-"""CUDA's headers other than the runtime's.
+"""CUDA's headers besides those of the runtime, included by a submission on the simulator.
 
-Headers of templates work; those of libraries have declarations only.
+Header-only libraries work. Compiled libraries have only declarations, except that products by
+cuBLAS are computed.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ print(json.dumps(seen))
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """Return the results of each function of cuda_headers.cu."""
+    """Return, by name, what each function of cuda_headers.cu returned on the simulated device."""
     return answers_of(SCRIPT, SOURCE, tmp_path_factory.mktemp("headers"))
 
 
@@ -95,13 +96,13 @@ EXPECTED = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", EXPECTED)
 def test_headers_of_templates_work(seen: dict[str, object], name: str) -> None:
-    """Half types, cooperative groups, cub, thrust, wmma, pipelines and barriers work."""
+    """Kernels that use cub, thrust, wmma, cooperative groups and similar headers are right."""
     assert seen[name] == EXPECTED[name]
 
 
 @pytest.mark.thorough
 def test_eight_bit_floats_are_rounded(seen: dict[str, object]) -> None:
-    """E4M3 has three fraction bits, so only every second integer above 16 is exact."""
+    """Conversion to E4M3 (three fraction bits) rounds integers above 16 to even ones."""
     values = seen["to_fp8"]
     assert isinstance(values, list)
     assert values[:20] == [*NUMBERS[:17], 16.0, 18.0, 20.0]
@@ -109,9 +110,9 @@ def test_eight_bit_floats_are_rounded(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_products_of_matrices_are_computed(seen: dict[str, object]) -> None:
-    """Products by cuBLAS are computed in its column-major order.
+    """The simulator computes cuBLAS products of column-major float matrices.
 
-    They may be transposed, scaled, batched, or with a vector.
+    The matrices may be transposed, scaled or batched, and one may be a vector.
     """
     numbers = torch.arange(256.0)
     a, b = numbers[:6].view(3, 2).T, numbers[6:12].view(2, 3).T
@@ -130,14 +131,14 @@ def test_products_of_matrices_are_computed(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_constants_of_mathematics(seen: dict[str, object]) -> None:
-    """math_constants.h defines infinity and pi as floats."""
+    """math_constants.h defines float infinity and float pi."""
     assert seen["constants"] == [float("inf"), *[3.1415927410125732] * 255]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["random_numbers", "xorwow"])
 def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str) -> None:
-    """Each thread draws a sequence of its own, with the expected mean."""
+    """The device functions of curand give each thread other numbers, with the expected mean."""
     values = seen[name]
     assert isinstance(values, list)
     assert len(set(values)) > 250
@@ -158,5 +159,8 @@ def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str)
     ],
 )
 def test_call_of_a_library_is_told(seen: dict[str, object], call: str, function: str) -> None:
-    """A call of a library's function is reported by name; including its header is not."""
+    """A call of a compiled library's function is reported by the function's name.
+
+    Including the library's header is not reported.
+    """
     assert seen[call] == f"the library function {function} did the work"

@@ -1,6 +1,6 @@
-"""The `cuda` device that a CPU-only torch gets in a worker.
+"""The simulated `cuda` device that a CPU-only build of torch gets in a worker.
 
-The tests' scripts run in a process of their own, because a device cannot be removed from a process.
+The tests run scripts in a separate process, because a device cannot be removed from a process.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def script() -> Iterator[Script]:
-    """Yield a function that runs code and returns its output; `device` is the simulated device."""
+    """Yield a function that runs Python code in a process with a `cuda` device.
+
+    It returns the code's output. In the code, `device` is the device as a `Connected`.
+    """
     libraries = build_libraries(Cache(default_root()), find_toolchain())
     python = interpreter.command("harness")[0]
     with subprocess.Popen(
@@ -77,7 +80,7 @@ print(y.is_cuda, y.device, y.cpu().equal(x), y.to("cpu", torch.float64).sum().it
 
 
 def test_modules_run_on_it(script: Script) -> None:
-    """The reference's own layer computes on the device what it computes on the CPU."""
+    """nn.ConvTranspose1d on the simulated device gives the results of the CPU."""
     out = script("""
 torch.manual_seed(0)
 layer = torch.nn.ConvTranspose1d(4, 6, 3, stride=2, padding=1, groups=2)
@@ -103,7 +106,7 @@ print(actual.is_cuda, torch.allclose(actual.cpu(), expected, atol=1e-6))
 def test_what_torch_has_for_a_gpu_alone_runs_on_it(
     script: Script, module: str, shape: tuple[int, ...]
 ) -> None:
-    """Modules whose operators torch has for GPUs only run on the device."""
+    """Modules for which torch uses GPU-only operators give the results of the CPU."""
     out = script(f"""
 layer = torch.nn.{module}
 x = torch.randn({shape})
@@ -118,7 +121,7 @@ print([torch.allclose(a, b.cpu(), atol=1e-6) for a, b in pairs])
 
 
 def test_views_share_memory(script: Script) -> None:
-    """A write through a slice, transpose, reshape or unfold changes the whole tensor."""
+    """A write to a slice, transpose, view or unfolded view changes the tensor on the device."""
     out = script("""
 x = torch.zeros(4, 6, device="cuda")
 x[1:3, 2] = 1
@@ -138,9 +141,10 @@ print(x.cpu().tolist())
 
 
 def test_results_go_where_out_says(script: Script) -> None:
-    """`out=` behaves as on the CPU.
+    """The argument `out=` behaves on the simulated device as on the CPU.
 
-    The result has the type and strides of `out`, in its memory, or in other memory if `out` grows.
+    The result has the dtype and strides of `out`. It is in the memory of `out`, or in new memory if
+    `out` must grow.
     """
     out = script("""
 def results(place):
@@ -166,7 +170,10 @@ print(results("cuda") == results("cpu"), results("cuda")[1])
 
 
 def test_fresh_memory_is_poisoned(script: Script) -> None:
-    """`torch.empty` returns NaN, which counts as unwritten until something writes it."""
+    """`torch.empty` on the device gives NaNs, whose elements count as unwritten until written.
+
+    Copies and conversions keep the marks.
+    """
     out = script("""
 x = torch.empty(3, 4, device="cuda")
 print(x.cpu().isnan().all().item(), (device.writers(x) == 0).sum().item())
@@ -181,7 +188,7 @@ print((device.writers(x.double()) == 0).sum(1).tolist())
 
 
 def test_torch_cuda_answers(script: Script) -> None:
-    """Submissions can query the properties of the device through torch.cuda."""
+    """torch.cuda returns the simulated device's properties, such as capability (9, 0)."""
     out = script("""
 c = torch.cuda
 p = c.get_device_properties(0)
@@ -194,7 +201,7 @@ print(p.major, p.minor, p.multi_processor_count, p.warp_size, p.total_memory > 0
 
 
 def test_streams_and_events(script: Script) -> None:
-    """A stream is current only inside its context, and events measure increasing time."""
+    """A torch stream is current only in its context; events measure a time of at least 0."""
     out = script("""
 c = torch.cuda
 s = c.Stream()
@@ -210,7 +217,7 @@ print(a.elapsed_time(b) >= 0, a.query())
 
 
 def test_second_device_does_not_exist(script: Script) -> None:
-    """`cuda:1` fails with CUDA's own message."""
+    """Selecting `cuda:1` fails with CUDA's error `invalid device ordinal`."""
     out = script("""
 try:
     torch.cuda.set_device(1)
@@ -221,7 +228,7 @@ except RuntimeError as error:
 
 
 def test_more_memory_than_there_is(script: Script) -> None:
-    """An allocation that is too large raises torch's own exception."""
+    """Allocating more than the device's memory raises torch.OutOfMemoryError."""
     out = script("""
 try:
     torch.empty(1 << 40, device="cuda")
@@ -233,7 +240,7 @@ except torch.OutOfMemoryError as error:
 
 @pytest.mark.thorough
 def test_freed_memory_is_given_back(script: Script) -> None:
-    """Successive allocations that together exceed the device's memory succeed."""
+    """Tensors that together exceed the device's memory can be allocated one after another."""
     out = script("""
 before = torch.cuda.memory_allocated()
 for _ in range(3):

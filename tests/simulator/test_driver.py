@@ -1,4 +1,4 @@
-"""The CUDA driver's functions, as host code looks them up."""
+"""Entry points of the CUDA driver that host code gets from cudaGetDriverEntryPoint."""
 
 import ctypes
 
@@ -22,7 +22,7 @@ def runtime() -> ctypes.CDLL:
 
 @pytest.mark.parametrize("by_version", [False, True])
 def test_tensor_maps_are_encoded_through_the_driver(runtime: ctypes.CDLL, by_version: bool) -> None:
-    """The entry point of cuTensorMapEncodeTiled makes maps that copies can read."""
+    """The cuTensorMapEncodeTiled from cudaGetDriverEntryPoint encodes only valid tensor maps."""
     found, status = ctypes.c_void_p(), ctypes.c_int(-1)
     name, flags = b"cuTensorMapEncodeTiled", ctypes.c_ulonglong(0)
     if by_version:

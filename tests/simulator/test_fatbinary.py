@@ -1,4 +1,4 @@
-"""Fat binaries in libraries that were made to be searched for ever."""
+"""The search for fat binaries in a library that was made to keep the search busy for ever."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from harness.simulator.ptx.fatbinary import images_in
 
 
 def image(content: bytes) -> bytes:
-    """Return a fat binary with the header that nvcc writes."""
+    """Return a fat binary: the header that nvcc writes, and the content."""
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(content)) + content
 
 
 def test_no_fat_binary_lies_within_another() -> None:
-    """A fat binary that contains a million headers is one, and those behind it are found."""
+    """A fat binary with 131,072 headers in its content counts as one fat binary.
+
+    The next fat binary behind it is found.
+    """
     nested = b"".join(image(b"")[:-8] + struct.pack("<Q", 1 << 20) for _ in range(1 << 17))
     whole = image(nested)
     library = b"code" + whole + b"data" + image(b"second") + image(b"")[:10]

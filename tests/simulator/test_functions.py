@@ -1,4 +1,4 @@
-"""Calls, recursion, function pointers, printf and assert."""
+"""Device functions: calls, recursion, function pointers, printf and assert."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def module(device: Device, ptx: str) -> LoadedModule:
 
 
 def test_recursion(device: Device, module: LoadedModule) -> None:
-    """Threads recurse to different depths, and each activation keeps its locals and registers."""
+    """Threads recurse to different depths; each call keeps its local variables and registers."""
     nodes = np.array(
         [[5, 1, 2], [7, 3, 4], [11, 5, -1], [13, -1, -1], [17, -1, 6], [19, -1, -1], [23, -1, -1]],
         np.int32,
@@ -53,7 +53,7 @@ def test_recursion(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.simulator_only
 def test_endless_recursion(device: Device, module: LoadedModule) -> None:
-    """Endless recursion stops the kernel when the call stack is full."""
+    """Endless recursion stops the kernel with an error when the call stack is full."""
     own_child = np.array([[1, 0, -1]], np.int32)
     arguments = [pointer(device.put(a)) for a in (np.zeros(1, np.int32), own_child)]
     with pytest.raises(KernelTrap, match="bytes of the call stack are used up"):
@@ -62,7 +62,7 @@ def test_endless_recursion(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.parametrize("fixed", [0, 1, 2])
 def test_function_pointers(device: Device, module: LoadedModule, fixed: int) -> None:
-    """Threads of a warp may call different functions of a table."""
+    """Threads of one warp may call different functions through a table of pointers."""
     x = np.arange(32, dtype=np.float32)
     y = device.put(x)
     device.launch(module, "pointers", [pointer(y), int32(fixed)])
@@ -75,7 +75,7 @@ def test_function_pointers(device: Device, module: LoadedModule, fixed: int) -> 
 
 
 def test_virtual_functions(device: Device, module: LoadedModule) -> None:
-    """Objects in local memory call the functions of their class."""
+    """A virtual call on an object in local memory calls the function of the object's class."""
     y = device.put(np.zeros(16, np.int32))
     device.launch(module, "virtual_calls", [pointer(y)], block=(16, 1, 1))
 
@@ -87,7 +87,10 @@ def test_virtual_functions(device: Device, module: LoadedModule) -> None:
 
 
 def test_structures_through_a_pointer_to_a_function(device: Device, module: LoadedModule) -> None:
-    """Structures are passed and returned by value, with their padding."""
+    """A function called through a pointer takes and returns structures by value.
+
+    Members keep their positions, with the padding between them.
+    """
     form = "<d3sxh2x4f"
     given = [struct.pack(form, t / 2, b"abc", t, 1, 2, 3, t) for t in range(8)]
     size = len(given[0])
@@ -99,7 +102,7 @@ def test_structures_through_a_pointer_to_a_function(device: Device, module: Load
 
 
 def test_printf(device: Device, ptx: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Every conversion is printed as the C library prints it, in the order of the threads."""
+    """`printf` in a kernel formats like the C library's, and prints in the order of threads."""
     loaded = device.machine.load(ptx)
     f = struct.unpack("<f", struct.pack("<f", 1.1))[0]
     arguments = [int32(2), struct.pack("<f", f), pointer(0)]
@@ -115,7 +118,7 @@ def test_printf(device: Device, ptx: str, capfd: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.simulator_only
 def test_printf_without_arguments(device: Device, ptx: str) -> None:
-    """The output of kernels can be redirected."""
+    """A machine passes the output of kernels to its `print_out` function."""
     printed: list[bytes] = []
     machine = Machine(device.machine.memory, print_out=printed.append)
     Device(machine).launch(machine.load(ptx), "prints_plainly", [], block=(3, 1, 1))
@@ -126,7 +129,7 @@ def test_printf_without_arguments(device: Device, ptx: str) -> None:
 def test_failed_assertions(
     device: Device, module: LoadedModule, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A failed assertion is printed for each thread as CUDA prints it, and stops the kernel."""
+    """A failed assert prints CUDA's message for each failing thread, and stops the kernel."""
     x = np.ones((2, 8), np.int32)
     arguments = [pointer(device.put(x))]
     device.launch(module, "asserts", arguments, block=(4, 2, 1))
@@ -160,7 +163,7 @@ def test_branch_tables(device: Device, module: LoadedModule) -> None:
 
 
 def test_exit_of_some_threads(device: Device, module: LoadedModule) -> None:
-    """`exit` ends the threads that execute it, and no others."""
+    """The PTX instruction `exit` ends only the threads that execute it."""
     y = device.put(np.zeros(32, np.int32))
     device.launch(module, "exits", [pointer(y)])
     assert device.get(y, np.zeros(32, np.int32)).tolist() == [2, 1] * 16

@@ -1,4 +1,4 @@
-"""Matrix multiplications as submissions write them, on tensor cores of two generations."""
+"""Matrix products as submissions write them, for the tensor cores of Ampere and Hopper."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ FLOAT16 = 6
 
 
 def run_tf32(device: Device, ptx: str, kernel: str, m: int, n: int, k: int) -> tuple[Array, ...]:
-    """Return the product, both factors, and the checks of the findings."""
+    """Run a tf32 kernel; return the product, A, B, and the names of the checks of all findings."""
     rng = np.random.default_rng(m)
     a = rng.standard_normal((m, k)).astype(np.float32)
     b = rng.standard_normal((k, n)).astype(np.float32)
@@ -40,7 +40,10 @@ def run_tf32(device: Device, ptx: str, kernel: str, m: int, n: int, k: int) -> t
 def test_cp_async_ldmatrix_and_mma(
     device: Device, compile_ptx: Compile, m: int, n: int, k: int
 ) -> None:
-    """A pipelined tf32 kernel has tf32's precision, also at the edges, and no findings."""
+    """A tf32 product with cp.async, ldmatrix and mma is as precise as tf32, without a finding.
+
+    This includes partial tiles at the edges of the matrices.
+    """
     c, a, b, checks = run_tf32(device, compile_ptx(SOURCE, architecture="80"), "gemm_tf32", m, n, k)
     assert not len(checks)
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
@@ -52,7 +55,7 @@ def test_cp_async_ldmatrix_and_mma(
 
 @pytest.mark.simulator_only
 def test_a_pipeline_without_its_wait(device: Device, compile_ptx: Compile) -> None:
-    """A missing cp.async.wait_group is a race of the copies with the reads of their data."""
+    """If cp.async.wait_group is missing, the copies race with the reads of the copied data."""
     *_, checks = run_tf32(
         device, compile_ptx(SOURCE, architecture="80"), "gemm_forgets", 64, 64, 64
     )
@@ -67,7 +70,7 @@ def hopper(device: Device, compile_ptx: Compile) -> LoadedModule:
 def run_hopper(
     device: Device, module: LoadedModule, kernel: str, m: int, n: int, k: int
 ) -> tuple[Array, Array, tuple[Finding, ...]]:
-    """Return a product of f16 integers, the expected product, and the findings."""
+    """Multiply matrices of f16 integers; return the product, the expected one, and the findings."""
     rng = np.random.default_rng(n)
     a = rng.integers(-8, 9, (m, k)).astype(np.float16)
     b = rng.integers(-8, 9, (n, k)).astype(np.float16)
@@ -93,16 +96,16 @@ def run_hopper(
 def test_tma_mbarrier_and_wgmma(
     device: Device, hopper: LoadedModule, m: int, n: int, k: int
 ) -> None:
-    """A warp-specialised kernel with a ring of TMA tiles computes an exact product."""
+    """A warp-specialised kernel with a ring of TMA tiles and wgmma computes an exact product."""
     product, expected, findings = run_hopper(device, hopper, "gemm_wgmma", m, n, k)
     assert findings == ()
     assert np.array_equal(product, expected)
 
 
 def test_warpgroups_that_share_tiles(device: Device, hopper: LoadedModule) -> None:
-    """A thread that waited for its warpgroup's wgmmas may arrive for all its warps.
+    """One thread may arrive at an mbarrier for a warpgroup whose wgmmas it has waited for.
 
-    That order is enough: no race is reported.
+    This orders the wgmmas before the next copy, so no race is reported.
     """
     product, expected, findings = run_hopper(device, hopper, "gemm_two_groups", 256, 128, 320)
     assert findings == ()
@@ -111,7 +114,7 @@ def test_warpgroups_that_share_tiles(device: Device, hopper: LoadedModule) -> No
 
 @pytest.mark.simulator_only
 def test_a_slot_that_is_freed_too_early(device: Device, hopper: LoadedModule) -> None:
-    """A slot released before its wgmmas were waited for is a race with the next copy."""
+    """If a ring slot is released before its wgmmas have ended, they race with the next copy."""
     *_, findings = run_hopper(device, hopper, "gemm_frees_early", 128, 64, 320)
     assert {(f.check, f.severity) for f in findings} == {("racecheck", "error")}
     assert all(

@@ -1,4 +1,4 @@
-"""Half precision: f16, bf16, pairs of them, and conversions to narrow formats."""
+"""Half precision: f16, bf16, pairs of either, and conversions to tf32 and 8-bit floats."""
 
 import math
 from collections.abc import Callable
@@ -24,10 +24,14 @@ NUMBERS = ["f16", "bf16"]
 
 
 def rounded(value: Fraction | float, kind: str, mode: str = "rn") -> float:
-    """Return a number rounded once to a format.
+    """Return a number rounded once to a floating-point format.
 
-    `mode` is rn, rz, rm, rp or rna. A number that is too large becomes infinity, or with the suffix
-    `satfinite` the largest number of the format.
+    Args:
+        value: The number.
+        kind: Name of the format, a key of `FORMATS`.
+        mode: PTX rounding mode: rn, rz, rm, rp or rna. With the suffix `satfinite`, a number that
+            is too large becomes the largest number of the format. Otherwise it becomes infinity, or
+            the largest number if the mode rounds towards zero.
     """
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -59,22 +63,23 @@ def rounded(value: Fraction | float, kind: str, mode: str = "rn") -> float:
 
 
 def stored(values: Array, kind: str) -> Array:
-    """Return the bits of numbers that the format has, as an array for `Device.evaluate`."""
+    """Return numbers in f16 or bf16, which must hold them exactly, for `Device.evaluate`."""
     if kind == "f16":
         return values.astype(np.float16)
     return (values.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
 
 
 def numbers(array: Array, kind: str) -> Array:
-    """Return bits as float64 numbers."""
+    """Return f16 or bf16 bits as float64 numbers."""
     with np.errstate(invalid="ignore"):
         return (array if kind == "f16" else bf16_to_f32(array)).astype(np.float64)
 
 
 def awkward(kind: str, count: int, seed: int) -> Array:
-    """Return numbers of a format that are hard to round.
+    """Return `count` numbers of a format that are hard to round.
 
-    They include numbers of all sizes, subnormal and short ones, zeros and infinities.
+    They include numbers of all sizes, subnormal numbers, numbers with few bits, zeros and
+    infinities.
     """
     rng = np.random.default_rng(seed)
     raw = rng.integers(0, 2**16, count).astype(np.uint16)
@@ -88,7 +93,7 @@ def awkward(kind: str, count: int, seed: int) -> Array:
 
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_fma_rounds_once(device: Device, kind: str) -> None:
-    """A half precision fma rounds the exact a * b + c once, also to a subnormal result."""
+    """`fma` on f16 and bf16 rounds the exact a * b + c once, also to a subnormal result."""
     a, b, c = (awkward(kind, 900, seed) for seed in (1, 2, 3))
     a[:5], b[5:10] = 1.5, 0.75
     # Sums close to the midpoint between two neighbours.
@@ -106,7 +111,10 @@ def test_fma_rounds_once(device: Device, kind: str) -> None:
 @pytest.mark.parametrize("kind", NUMBERS)
 @pytest.mark.parametrize("opcode", ["add", "sub", "mul"])
 def test_arithmetic_of_halves(device: Device, kind: str, opcode: str) -> None:
-    """Add, sub and mul round once, and a pair gives the results of its halves."""
+    """`add`, `sub` and `mul` on f16 and bf16 round the exact result once.
+
+    The f16x2 and bf16x2 forms give the results of two halves.
+    """
     a, b = (awkward(kind, 600, seed) for seed in (4, 5))
     x, y = stored(a, kind), stored(b, kind)
     suffix = "rn." if kind == "bf16" else ""
@@ -122,7 +130,11 @@ def test_arithmetic_of_halves(device: Device, kind: str, opcode: str) -> None:
 
 
 def test_modifiers_of_half_arithmetic(device: Device) -> None:
-    """`.sat` clamps to [0, 1], `.relu` clamps to 0, and `.ftz` flushes subnormals to zero."""
+    """Arithmetic on f16 supports `.sat`, `.relu` and `.ftz`.
+
+    `.sat` clamps to [0, 1], `.relu` replaces negative results by 0, and `.ftz` flushes subnormals
+    to zero.
+    """
     a = np.array([0.75, -3, 2, np.nan, 2.0**-15, -(2.0**-15)], np.float16)
     one, zero = np.ones(6, np.float16), np.full(6, -0.0, np.float16)
 
@@ -137,7 +149,7 @@ def test_modifiers_of_half_arithmetic(device: Device) -> None:
 
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_extrema_of_halves(device: Device, kind: str) -> None:
-    """Minimum and maximum order -0 before +0 and ignore a NaN, unless `.NaN` is given.
+    """`min` and `max` on f16 and bf16 order -0 before +0, and ignore a NaN unless `.NaN` is given.
 
     `.xorsign.abs` compares magnitudes.
     """
@@ -157,7 +169,7 @@ def test_extrema_of_halves(device: Device, kind: str) -> None:
 
 
 def test_comparisons_of_pairs(device: Device) -> None:
-    """`setp` of a pair sets a predicate for each half; `set` sets numbers or masks."""
+    """`setp` on f16x2 sets a predicate for each half; `set` gives masks or numbers."""
     a = np.array([1, 5, 2, np.nan], np.float16).view(np.uint32)
     b = np.array([2, 4, 2, 1], np.float16).view(np.uint32)
     out = np.zeros(2, np.uint32)
@@ -181,7 +193,7 @@ def test_comparisons_of_pairs(device: Device) -> None:
     ],
 )
 def test_rounding_of_float32(device: Device, kind: str, mode: str) -> None:
-    """A conversion from float32 rounds, and overflows, as its direction requires."""
+    """`cvt` from f32 to f16, bf16 and tf32 rounds and overflows as its rounding mode requires."""
     rng = np.random.default_rng(3)
     a = rng.integers(0, 2**32, 600, np.uint64).astype(np.uint32).view(np.float32)
     a[::2] = np.ldexp(rng.uniform(-1, 1, 300), rng.integers(-26, 17, 300)).astype(np.float32)
@@ -201,7 +213,10 @@ def test_rounding_of_float32(device: Device, kind: str, mode: str) -> None:
 
 @pytest.mark.parametrize("kind", ["e4m3", "e5m2"])
 def test_bytes_of_floats(device: Device, kind: str) -> None:
-    """A conversion to 8 bits saturates and rounds to nearest even; back to f16 it is exact."""
+    """`cvt` to e4m3 and e5m2 saturates and rounds to nearest even.
+
+    The conversion back to f16 is exact.
+    """
     rng = np.random.default_rng(4)
     a = np.ldexp(rng.uniform(-1, 1, 500), rng.integers(-18, 18, 500)).astype(np.float32)
     b = a[::-1].copy()
@@ -215,7 +230,7 @@ def test_bytes_of_floats(device: Device, kind: str) -> None:
 
 
 def test_conversions_of_64_bit_integers(device: Device) -> None:
-    """An integer of more than 53 bits is rounded to bf16 once."""
+    """`cvt` from a 64-bit integer to bf16 rounds once, also beyond the 53 bits of a double."""
     a = np.array([2**62 + 2**54 + 1, 2**62 + 2**54, -(2**63), 5, -(2**53) - 1], np.int64)
     got = device.evaluate("cvt.rn.bf16.s64 %d, %a", a, out=np.zeros(5, np.uint16))
     assert numbers(got, "bf16").tolist() == [rounded(Fraction(int(x)), "bf16") for x in a]
@@ -224,7 +239,7 @@ def test_conversions_of_64_bit_integers(device: Device) -> None:
 @pytest.mark.approximate
 @pytest.mark.parametrize("kind", NUMBERS)
 def test_approximations_of_halves(device: Device, kind: str) -> None:
-    """The errors of ex2 and tanh are at most those that the PTX ISA allows."""
+    """ex2 and tanh on f16 and bf16 err at most as the PTX ISA allows."""
     x = np.linspace(-4, 4, 200)
     a = stored(x, kind)
     x = numbers(a, kind)
@@ -240,7 +255,7 @@ def test_approximations_of_halves(device: Device, kind: str) -> None:
 def test_functions_of_the_cuda_headers(
     device: Device, compile_ptx: Compile, kind: str, architecture: str
 ) -> None:
-    """Functions of cuda_fp16.h and cuda_bf16.h return what their documentation says."""
+    """The functions of cuda_fp16.h and cuda_bf16.h give the documented results."""
     module = device.machine.load(
         compile_ptx(Path(__file__).with_name("half.cu"), architecture=architecture)
     )

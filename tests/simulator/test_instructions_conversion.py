@@ -1,4 +1,4 @@
-"""Conversions and moves."""
+"""The PTX instructions cvt and mov."""
 
 import numpy as np
 import pytest
@@ -12,9 +12,9 @@ EDGES = [0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 1e10, -1e10, 3e20, -3e20, n
 @pytest.mark.parametrize("target", ["s32", "u32", "s64", "u64", "s16", "u8"])
 @pytest.mark.parametrize("source", ["f32", "f64"])
 def test_float_to_integer(device: Device, source: str, target: str, mode: str) -> None:
-    """A conversion rounds in its direction and clamps to the type's range.
+    """`cvt` from float to integer rounds in its mode and clamps to the integer's range.
 
-    NaN becomes 0. If source or target has 64 bits, it becomes the number with only the top bit set.
+    NaN becomes 0. If either type has 64 bits, NaN becomes the integer with only the top bit set.
     """
     a = np.array([*EDGES, np.nan], f"f{int(source[1:]) // 8}")
     width = max(int(target[1:]), 16)
@@ -39,7 +39,7 @@ def test_float_to_integer(device: Device, source: str, target: str, mode: str) -
     [("rn", 2.0**24), ("rz", 2.0**24), ("rm", 2.0**24), ("rp", 2.0**24 + 2)],
 )
 def test_integer_to_float(device: Device, mode: str, expected: float) -> None:
-    """Integers halfway between two float32 are rounded in each direction, for both signs."""
+    """`cvt` from s32 rounds an integer halfway between two float32 numbers as its mode requires."""
     a = np.array([2**24 + 1, -(2**24) - 1], np.int32)
     got = device.evaluate(f"cvt.{mode}.f32.s32 %d, %a", a, out=np.zeros(2, np.float32))
     assert got[0] == expected
@@ -48,7 +48,7 @@ def test_integer_to_float(device: Device, mode: str, expected: float) -> None:
 
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 def test_double_to_float(device: Device, mode: str) -> None:
-    """A conversion to float32 rounds once, in its direction."""
+    """`cvt` from float64 to float32 rounds once, as its mode requires."""
     ulp = 2.0**-23
     a = np.array([1 + 0.75 * ulp, -1 - 0.75 * ulp, 1 + 0.25 * ulp, 1e300], np.float64)
     got = device.evaluate(f"cvt.{mode}.f32.f64 %d, %a", a, out=np.zeros(4, np.float32))
@@ -77,14 +77,14 @@ def test_double_to_float(device: Device, mode: str) -> None:
     ],
 )
 def test_integer_to_integer(device: Device, text: str, value: int, expected: int) -> None:
-    """Integers are truncated, extended by sign or zero, or saturated, into wider registers."""
+    """`cvt` between integers truncates, extends by sign or zero, or saturates with `.sat`."""
     source = np.array([value], np.int64 if text.endswith("64") else np.int32)
     got = device.evaluate(f"{text} %d, %a", source, out=np.zeros(1, np.int32))
     assert got[0] == np.array([expected]).astype(np.int32)[0]
 
 
 def test_half_and_bfloat(device: Device) -> None:
-    """Conversions to float16 and bfloat16 round to nearest even; conversions back are exact."""
+    """`cvt` from f32 to f16 or bf16 rounds to nearest even; cvt back is exact."""
     a = np.array([1 + 2**-11, 1 + 3 * 2**-11, 65520, 1e-8, -0.0, np.nan], np.float32)
     out = np.zeros(6, np.uint16)
     half = device.evaluate("cvt.rn.f16.f32 %d, %a", a, out=out)
@@ -101,7 +101,7 @@ def test_half_and_bfloat(device: Device) -> None:
 
 
 def test_rounding_to_integral_floats(device: Device) -> None:
-    """rint, floor, ceil and trunc keep the type and the sign of zero."""
+    """`cvt` that rounds to an integral float keeps the type and the sign of zero."""
     a = np.array([-0.5, 0.5, 2.5, -2.5], np.float32)
     for mode, operate in (("rni", np.rint), ("rmi", np.floor), ("rpi", np.ceil), ("rzi", np.trunc)):
         got = device.evaluate(f"cvt.{mode}.f32.f32 %d, %a", a, out=a)
@@ -109,7 +109,7 @@ def test_rounding_to_integral_floats(device: Device) -> None:
 
 
 def test_packing_and_unpacking(device: Device) -> None:
-    """`mov` splits and joins 64-bit values, low part first."""
+    """`mov` packs two values into a 64-bit register and unpacks them, low half first."""
     a = np.array([0x1122334455667788], np.uint64)
     text = "{ .reg .b32 lo, hi; mov.b64 {lo, hi}, %a; mov.b64 %d, {hi, lo}; }"
     got = device.evaluate(text, a, out=a)

@@ -1,4 +1,4 @@
-"""Floating-point instructions against exact fractions."""
+"""Floating-point PTX instructions, compared with results from exact fractions."""
 
 import math
 from fractions import Fraction
@@ -12,7 +12,7 @@ ROUNDINGS = ["rn", "rz", "rm", "rp"]
 
 
 def rounded(value: Fraction, dtype: type, mode: str) -> float:
-    """Return an exact number rounded once to float32 or float64; a zero result is +0."""
+    """Return an exact number rounded once to `dtype` in a PTX rounding mode; zero becomes +0."""
     info = np.finfo(dtype)
     smallest = Fraction(float(info.smallest_subnormal))
     digits = info.nmant
@@ -40,9 +40,9 @@ def rounded(value: Fraction, dtype: type, mode: str) -> float:
 
 
 def awkward(dtype: type, count: int, seed: int) -> Array:
-    """Return numbers that are hard to round.
+    """Return `count` float32 or float64 numbers that are hard to round.
 
-    They include numbers of all sizes, subnormal ones, and many short ones, which cause ties.
+    They include numbers of all sizes, subnormal ones, and many with few bits, which cause ties.
     """
     rng = np.random.default_rng(seed)
     info = np.finfo(dtype)
@@ -59,7 +59,7 @@ def awkward(dtype: type, count: int, seed: int) -> Array:
 @pytest.mark.parametrize("mode", ROUNDINGS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_fma_rounds_once(device: Device, dtype: type, mode: str) -> None:
-    """An fma rounds the exact a * b + c once, also for ties and double rounding."""
+    """`fma` on f32 and f64 rounds the exact a * b + c once, also for sums close to a tie."""
     a, b, c = (awkward(dtype, 1500, seed) for seed in (1, 2, 3))
     with np.errstate(all="ignore"):
         # Sums whose exact value is close to the midpoint of two neighbouring numbers.
@@ -79,7 +79,7 @@ def test_fma_rounds_once(device: Device, dtype: type, mode: str) -> None:
 
 
 def test_fma_double_rounding_trap(device: Device) -> None:
-    """A product close to a tie is right where rounding to float64 first would be wrong."""
+    """`fma` on f32 is right for sums that rounding to float64 first would make wrong."""
     a = np.array([1 + 2**-12], np.float32)
     b = np.array([1 + 2**-12], np.float32)
     # a * b = 1 + 2^-11 + 2^-24 is the midpoint of two float32. c decides which is nearer, but
@@ -95,7 +95,7 @@ def test_fma_double_rounding_trap(device: Device) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "sqrt", "rcp"])
 def test_rounding_modes(device: Device, name: str, dtype: type, mode: str) -> None:
-    """Each operation rounds the exact result once, in each of the four directions."""
+    """`add`, `sub`, `mul`, `div`, `sqrt` and `rcp` round the exact result once in every mode."""
     a, b = awkward(dtype, 600, 4), awkward(dtype, 600, 5)
     b[b == 0] = 3
     a = np.abs(a) if name == "sqrt" else a
@@ -118,7 +118,7 @@ def test_rounding_modes(device: Device, name: str, dtype: type, mode: str) -> No
 
 
 def test_float32_nan_is_canonical(device: Device) -> None:
-    """A NaN result of float32 arithmetic is 0x7FFFFFFF for every NaN operand."""
+    """A NaN from float32 arithmetic is 0x7FFFFFFF, whichever operand was NaN."""
     a = np.array([0x7FB1DEAD, 0xFFC00001, 0x7F800000], np.uint32).view(np.float32)
     b = np.array([0, 0x3F800000, 0xFF800000], np.uint32).view(np.float32)
     for name in ("add.f32 %d, %a, %b", "mul.f32 %d, %a, %b", "fma.rn.f32 %d, %a, %b, %b"):
@@ -127,7 +127,10 @@ def test_float32_nan_is_canonical(device: Device) -> None:
 
 
 def test_extremes_of_nan_and_signed_zero(device: Device) -> None:
-    """Min and max return the number and not the NaN, unless `.NaN` is given; -0 < +0."""
+    """`min` and `max` on f32 return the number and not the NaN, unless `.NaN` is given.
+
+    They order -0 before +0.
+    """
     a = np.array([np.nan, 1, np.nan, 0.0, -0.0, -1], np.float32)
     b = np.array([2, np.nan, np.nan, -0.0, 0.0, -2], np.float32)
     low = device.evaluate("min.f32 %d, %a, %b", a, b, out=a)
@@ -140,7 +143,10 @@ def test_extremes_of_nan_and_signed_zero(device: Device) -> None:
 
 
 def test_flush_to_zero_and_saturation(device: Device) -> None:
-    """`.ftz` flushes subnormal operands and results; `.sat` clamps to [0, 1], and NaN to 0."""
+    """On f32, `.ftz` flushes subnormal operands and results to zero.
+
+    `.sat` clamps to [0, 1], and turns NaN into 0.
+    """
     tiny = np.float32(2.0**-126)
     a = np.array([tiny / 2, -tiny / 4, tiny, 1], np.float32)
     b = np.array([1, 1, 0.5, 2.0**-127], np.float32)
@@ -153,7 +159,7 @@ def test_flush_to_zero_and_saturation(device: Device) -> None:
 
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
 def test_comparisons_with_nan(device: Device, name: str) -> None:
-    """Ordered comparisons with a NaN are false, unordered ones true."""
+    """`setp` with an ordered comparison is false for a NaN, and true if it is unordered."""
     values = np.array([0.0, -0.0, 1, -1, np.inf, np.nan], np.float32)
     a, b = np.repeat(values, 6), np.tile(values, 6)
     out = np.zeros(36, np.int32)
@@ -185,7 +191,7 @@ def test_comparisons_with_nan(device: Device, name: str) -> None:
 def test_approximations(
     device: Device, name: str, function: np.ufunc, relative: float, absolute: float
 ) -> None:
-    """The errors of approximate functions are at most those in the PTX manual."""
+    """Approximate float functions err at most as the PTX manual states."""
     a = np.linspace(-3, 3, 101).astype(np.float32)
     got = device.evaluate(f"{name}.approx.f32 %d, %a", a, out=a)
     exact = function(a.astype(np.float64))
@@ -194,7 +200,7 @@ def test_approximations(
 
 @pytest.mark.parametrize("name", ["add", "mul", "sub", "fma.rn"])
 def test_half_precision_rounds_once(device: Device, name: str) -> None:
-    """float16 results are the exact ones rounded once."""
+    """`add`, `sub`, `mul` and `fma` on f16 round the exact result once."""
     rng = np.random.default_rng(6)
     a, b, c = (rng.integers(0, 0x7C00, 400).astype(np.uint16) for _ in range(3))
     text = f"{name}.f16 %d, %a, %b" + (", %c" if name == "fma.rn" else "")
@@ -207,12 +213,12 @@ def test_half_precision_rounds_once(device: Device, name: str) -> None:
 
 
 def brain(value: float) -> Array:
-    """Return the bits of a number that bfloat16 holds."""
+    """Return the bfloat16 bits of a number that bfloat16 holds exactly."""
     return (np.array([value], np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def test_bfloat16_fma_rounds_once(device: Device) -> None:
-    """A tiny addend decides a tie of a bfloat16 fma, which float64 alone would round twice."""
+    """A tiny addend decides a tie of a bf16 fma, though float64 would lose the addend."""
     a, b, c = brain(1 + 2**-4), brain(1 + 2**-4), brain(2.0**-100)
     # (1 + 2^-4)^2 = 1 + 2^-3 + 2^-8 is the midpoint of two bfloat16.
     up = device.evaluate("fma.rn.bf16 %d, %a, %b, %c", a, b, c, out=a)

@@ -1,4 +1,4 @@
-"""Integer instructions against Python's integers."""
+"""Integer PTX instructions, compared with results from Python's integers."""
 
 from collections.abc import Callable
 
@@ -13,23 +13,23 @@ WIDE = [*AWKWARD, 1 << 32, (1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1,
 
 
 def signed(value: int, width: int) -> int:
-    """Return the low bits as a two's complement number."""
+    """Return the low `width` bits of a value as a two's complement number."""
     value %= 1 << width
     return value - (1 << width) if value >> (width - 1) else value
 
 
 def truncated(a: int, b: int) -> int:
-    """Return the quotient rounded towards zero."""
+    """Return the quotient of a and b, rounded towards zero."""
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def divided(a: int, b: int) -> int:
-    """Return C's quotient; all ones for a zero divisor."""
+    """Return the quotient rounded towards zero, as in C; -1 (all bits set) for a zero divisor."""
     return -1 if b == 0 else truncated(a, b)
 
 
 def remainder(a: int, b: int) -> int:
-    """Return C's remainder; all ones for a zero divisor."""
+    """Return C's remainder, with the sign of `a`; -1 (all bits set) for a zero divisor."""
     return -1 if b == 0 else a - b * truncated(a, b)
 
 
@@ -47,9 +47,9 @@ BINARY: dict[str, Callable[[int, int], int]] = {
 @pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize("name", [*BINARY, "mul.hi"])
 def test_binary(device: Device, name: str, kind: str) -> None:
-    """Binary operations wrap around and respect signs at every width.
+    """Integer instructions with two operands wrap around and respect signs at every width.
 
-    Division by zero gives what the hardware gives.
+    Division by zero gives what a GPU gives.
     """
     width = int(kind[1:])
     dtype = np.dtype(f"u{width // 8}")
@@ -66,7 +66,7 @@ def test_binary(device: Device, name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32"])
 def test_wide_products(device: Device, kind: str) -> None:
-    """mul.wide and mad.wide keep every bit."""
+    """mul.wide and mad.wide keep every bit of the product."""
     width = int(kind[1:])
     values = [v % (1 << width) for v in AWKWARD]
     a = np.array([x for x in values for _ in values], f"u{width // 8}")
@@ -87,7 +87,7 @@ def test_wide_products(device: Device, kind: str) -> None:
     + [("shr", f"{s}{w}") for s in "su" for w in (16, 32, 64)],
 )
 def test_shifts(device: Device, direction: str, kind: str) -> None:
-    """Shifts by the width or more leave zeros, or the sign."""
+    """`shl` and `shr` by at least the width leave only zeros, or only sign bits if signed."""
     width = int(kind[1:])
     values = [0, 1, 0x8001, 0xFFFF, (1 << width) - 1, 1 << (width - 1), 0x5A5A]
     amounts = [0, 1, 7, width - 1, width, width + 1, 255, 65536, 1 << 31, (1 << 32) - 1]
@@ -103,7 +103,7 @@ def test_shifts(device: Device, direction: str, kind: str) -> None:
 
 @pytest.mark.parametrize("width", [32, 64])
 def test_counting_bits(device: Device, width: int) -> None:
-    """popc, clz, brev and bfind are right, also for zero."""
+    """`popc`, `clz`, `brev` and `bfind` are right for 32 and 64 bits, also for zero."""
     values = [v % (1 << width) for v in WIDE]
     a = np.array(values, f"u{width // 8}")
     narrow = np.zeros(len(a), np.uint32)
@@ -126,9 +126,9 @@ def test_counting_bits(device: Device, width: int) -> None:
 
 @pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
 def test_bit_fields(device: Device, kind: str) -> None:
-    """`bfe` and `bfi` follow the PTX manual bit by bit, also for fields beyond the end.
+    """`bfe` and `bfi` follow the PTX manual, also for bit fields that reach beyond the top bit.
 
-    32-bit positions and lengths count modulo 256. 64-bit positions do not: 256 is not 0 on sm_90.
+    The 32-bit forms take positions and lengths modulo 256. The 64-bit forms do not on sm_90.
     """
     width = int(kind[1:])
     cases = [
@@ -158,7 +158,7 @@ def test_bit_fields(device: Device, kind: str) -> None:
 
 
 def test_permutations_and_logic(device: Device) -> None:
-    """prmt, lop3 and shf follow their definitions."""
+    """`prmt`, `lop3` and `shf` give the results that the PTX manual defines."""
     rng = np.random.default_rng(0)
     a, b, c = rng.integers(0, 1 << 32, (3, 200), np.uint32)
     got = device.evaluate("prmt.b32 %d, %a, %b, %c", a, b, c, out=a)
@@ -179,7 +179,7 @@ def test_permutations_and_logic(device: Device) -> None:
 
 
 def test_saturation_24_bits_and_sad(device: Device) -> None:
-    """add.sat, sub.sat, mul24 and sad are right at their limits."""
+    """add.sat, sub.sat, mul24 and sad are right for operands at their limits."""
     a = np.array([2**31 - 1, -(2**31), 5, -1], np.int32)
     b = np.array([1, -1, 6, 2**31 - 1], np.int32)
     got = device.evaluate("add.sat.s32 %d, %a, %b", a, b, out=a)
@@ -197,7 +197,7 @@ def test_saturation_24_bits_and_sad(device: Device) -> None:
 
 @pytest.mark.parametrize("combine", ["and", "or", "xor"])
 def test_comparisons_combine_with_a_predicate(device: Device, combine: str) -> None:
-    """The second result of setp.cmp.op uses the opposite comparison."""
+    """The second predicate of setp with `and`, `or` or `xor` uses the opposite comparison."""
     a = np.array([1, 2, 1, 2], np.int32)
     b = np.array([2, 1, 2, 1], np.int32)
     c = np.array([0, 0, 1, 1], np.int32)
@@ -214,7 +214,7 @@ def test_comparisons_combine_with_a_predicate(device: Device, combine: str) -> N
 
 @pytest.mark.parametrize("name", ["lo", "ls", "hi", "hs", "lt", "le", "gt", "ge", "eq", "ne"])
 def test_unsigned_comparisons(device: Device, name: str) -> None:
-    """lo, ls, hi and hs are unsigned; the other comparisons follow the type."""
+    """`setp` on u32 compares as unsigned, with `lo`, `ls`, `hi`, `hs` and with `lt` to `ge`."""
     a = np.array([0, 1, 0xFFFFFFFF, 0x80000000], np.uint32).repeat(4)
     b = np.tile(np.array([0, 1, 0xFFFFFFFF, 0x80000000], np.uint32), 4)
     got = device.evaluate(f"setp.{name}.u32 %pa, %a, %b; selp.b32 %d, 1, 0, %pa", a, b, out=a)

@@ -1,4 +1,4 @@
-"""The structures that Python and C share."""
+"""The structures that the simulator's Python and C code share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.simulator.ptx.space import Space
 
 
 def test_c_and_python_agree_on_every_field(tmp_path: Path) -> None:
-    """Offsets and sizes of all fields and structures are the same in C and in ctypes."""
+    """Every shared structure has equal sizes and field offsets in C and in ctypes."""
     (tmp_path / NAME).write_text(header())
     lines = [f'#include "{NAME}"']
     for cls in STRUCTURES:
@@ -37,13 +37,13 @@ def _assert(condition: str) -> str:
 
 
 def test_c_numbers_state_spaces_as_python_does() -> None:
-    """The header has the number of each state space that an instruction may access."""
+    """The generated C header numbers the PTX state spaces as Python's `Space` does."""
     for space in (Space.GLOBAL, Space.SHARED, Space.LOCAL, Space.PARAM, Space.GENERIC):
         assert f"SIM_{space.name} = {space.number}" in header()
 
 
 def test_a_field_without_a_type_in_c_is_refused() -> None:
-    """A field whose annotation has no C type fails when its class is defined."""
+    """A `Structure` with a field of type `int`, which has no C type, raises AttributeError."""
     with pytest.raises(AttributeError):
 
         @structure("wrong")

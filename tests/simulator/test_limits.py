@@ -1,4 +1,4 @@
-"""The limits of kernels on a multiprocessor, and of launches."""
+"""Occupancy, register counts, and the limits beyond which a launch is refused."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SOURCE = Path(__file__).with_name("occupancy.c")
 
 @pytest.fixture(scope="module")
 def nvidias(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the path of a program that computes occupancy with NVIDIA's own header."""
+    """Return the path of a program that computes occupancy with NVIDIA's cuda_occupancy.h."""
     program = tmp_path_factory.mktemp("occupancy") / "occupancy"
     include = find_cuda_compiler().include
     subprocess.run(
@@ -48,7 +48,10 @@ def nvidias(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("architecture", MULTIPROCESSORS)
 def test_occupancy_is_nvidias(nvidias: Path, architecture: str) -> None:
-    """The occupancy is NVIDIA's for every mixture of registers, shared memory and threads."""
+    """Blocks per multiprocessor equal those that NVIDIA's header computes.
+
+    This holds for many combinations of registers, shared memory and threads.
+    """
     limits = MULTIPROCESSORS[architecture]
     registers = (0, 16, 33, 40, 63, 64, 72, 100, 128, 168, 255)
     shared = ((0, 0), (1, 0), (4096, 1000), (0, 48 << 10), (1024, limits.shared_bytes - 2048))
@@ -78,9 +81,9 @@ __global__ void many(float* y, int n) {
 
 @pytest.mark.parametrize(("options", "most"), [((), 255), (("-maxrregcount=40",), 40)])
 def test_registers_are_ptxass(tmp_path: Path, options: tuple[str, ...], most: int) -> None:
-    """The kernel is assembled with the options that the submission gave nvcc.
+    """Register counts come from ptxas, run with the options that the submission gave nvcc.
 
-    The fat binary stores these options.
+    nvcc stores these options in the fat binary.
     """
     compiler = find_cuda_compiler()
     (tmp_path / "many.cu").write_text(KERNEL)
@@ -96,13 +99,16 @@ def test_registers_are_ptxass(tmp_path: Path, options: tuple[str, ...], most: in
 
 
 def limits(registers: int = 32, shared: int = 0, **bounds: object) -> Limits:
-    """Return the limits of a kernel with these registers and bytes of shared memory."""
+    """Return the limits of a kernel with these registers a thread and bytes of shared memory.
+
+    `bounds` are fields of `LaunchBounds`.
+    """
     resources = Resources(registers, 0, 0, 0, shared)
     return Limits("k", LaunchBounds(**bounds), lambda: resources, lambda: shared)  # type: ignore[arg-type]
 
 
 def request(threads: int, *, blocks: int = 1, cooperative: bool = False) -> LaunchRequest:
-    """Return a launch without dynamic shared memory."""
+    """Return a request to launch `blocks` blocks of `threads` threads, all along x."""
     return LaunchRequest((blocks, 1, 1), (threads, 1, 1), 0, None, cooperative)
 
 
@@ -150,7 +156,7 @@ def request(threads: int, *, blocks: int = 1, cooperative: bool = False) -> Laun
     ],
 )
 def test_refusals(kernel: Limits, launch: LaunchRequest, error: CudaError, words: str) -> None:
-    """A refused launch has CUDA's error and a message with the request and the limit."""
+    """A refused launch has CUDA's error, and a message with the requested value and the limit."""
     with pytest.raises(RefusedLaunch) as caught:
         check_launch(kernel, launch)
     assert (caught.value.error, str(caught.value)) == (error, words)
@@ -168,12 +174,12 @@ def test_refusals(kernel: Limits, launch: LaunchRequest, error: CudaError, words
     ],
 )
 def test_what_just_fits_is_launched(kernel: Limits, launch: LaunchRequest) -> None:
-    """A launch exactly at a limit is accepted."""
+    """A launch that is exactly at a limit is accepted."""
     check_launch(kernel, launch)
 
 
 def test_bounds_are_read_from_directives() -> None:
-    """`.maxntid` limits the number of threads; `.reqntid` requires the exact extent."""
+    """`.maxntid` limits the threads of a block; `.reqntid` requires exact block dimensions."""
     directives = (".maxntid 32, 8, 2", ".reqntid 16", ".minnctapersm 2")
     kernel = Function("k", True, (), (), {}, {}, (), (), {}, directives)
     assert LaunchBounds.of(kernel) == LaunchBounds(512, (16, 1, 1))

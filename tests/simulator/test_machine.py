@@ -28,7 +28,7 @@ def module(device: Device, kernels: str) -> LoadedModule:
 
 
 def conv_transpose(x: Array, w: Array, stride: int, padding: int, dilation: int) -> Array:
-    """Return the transposed convolution in float64, computed term by term."""
+    """Return the 1D transposed convolution of x and w in float64, computed term by term."""
     batch, _, length = x.shape
     _, out, kernel = w.shape
     full: Array = np.zeros((batch, out, (length - 1) * stride + dilation * (kernel - 1) + 1))
@@ -51,7 +51,10 @@ def test_naive_transposed_convolution_is_right(
     dilation: int,
     chunk_lanes: int,
 ) -> None:
-    """A transposed convolution is exact for both index widths, however blocks are grouped."""
+    """A transposed convolution of small integers is exact, with 32-bit and 64-bit indices.
+
+    The number of threads that the simulator runs together does not change the result.
+    """
     rng = np.random.default_rng(1)
     x: Array = rng.integers(-9, 9, (2, 3, 37)).astype(dtype)
     w: Array = rng.integers(-9, 9, (3, 4, 3)).astype(dtype)
@@ -72,7 +75,7 @@ def test_naive_transposed_convolution_is_right(
 
 
 def test_threads_that_part_meet_again(device: Device, module: LoadedModule) -> None:
-    """Threads whose loops have different lengths each get their own count."""
+    """Threads of a warp whose loops have different lengths each get their own result."""
     expected = []
     for start in range(1, 301):
         value, count = start, 0
@@ -85,7 +88,7 @@ def test_threads_that_part_meet_again(device: Device, module: LoadedModule) -> N
 
 
 def test_block_and_thread_numbers(device: Device, module: LoadedModule) -> None:
-    """Indices of three-dimensional grids and blocks are numbered x first."""
+    """`blockIdx` and `threadIdx` of three-dimensional grids and blocks count along x first."""
     y = np.zeros((4, 3, 2, 2, 3, 5), np.int32)  # block z, y, x, thread z, y, x
     target = device.put(y)
     device.launch(module, "where", [pointer(target)], (2, 3, 4), (5, 3, 2))
@@ -95,7 +98,7 @@ def test_block_and_thread_numbers(device: Device, module: LoadedModule) -> None:
 
 
 def test_shared_memory_and_barriers(device: Device, module: LoadedModule) -> None:
-    """Static and dynamic shared memory belong to one block, and a barrier orders its use."""
+    """Each block has its own static and dynamic shared memory; barriers order its accesses."""
     y = np.arange(48 * 5, dtype=np.int32)
     target = device.put(y)
     result = device.launch(module, "reverse", [pointer(target)], (5, 1, 1), (48, 1, 1), 48 * 4)
@@ -107,7 +110,7 @@ def test_shared_memory_and_barriers(device: Device, module: LoadedModule) -> Non
 def test_barrier_does_not_wait_for_threads_that_have_ended(
     device: Device, module: LoadedModule
 ) -> None:
-    """A barrier waits only for threads that have not ended."""
+    """A barrier waits only for those threads of the block that have not ended."""
     y = np.zeros(8, np.int32)
     target = device.put(y)
     device.launch(module, "early_exit", [pointer(target)], (1, 1, 1), (8, 1, 1))
@@ -115,7 +118,10 @@ def test_barrier_does_not_wait_for_threads_that_have_ended(
 
 
 def test_variables_of_the_module(device: Device, module: LoadedModule) -> None:
-    """Constants and globals are initialised, also with pointers to each other, and atomics work."""
+    """Constant and global variables have their initial values, also pointers to each other.
+
+    Atomics on a global variable work.
+    """
     target = device.put(np.zeros(32, np.float32))
     device.launch(module, "globals", [pointer(target)], (1, 1, 1), (32, 1, 1))
     table = np.array([1.5, 2.5, 3.5, 4.5], np.float32)
@@ -128,7 +134,7 @@ def test_variables_of_the_module(device: Device, module: LoadedModule) -> None:
 
 
 def test_device_functions(device: Device, module: LoadedModule) -> None:
-    """Calls pass numbers, structures by value, and pointers to local variables."""
+    """Device functions take numbers, structures by value, and pointers to local variables."""
     target = device.put(np.zeros(32, np.float32))
     pair = struct.pack("<i3fd", 1, 10, 20, 30, 0.5)
     result = device.launch(module, "calls", [pointer(target), pair])
@@ -139,7 +145,7 @@ def test_device_functions(device: Device, module: LoadedModule) -> None:
 
 
 def test_vector_accesses(device: Device, module: LoadedModule) -> None:
-    """A float4 is loaded and stored in the order of its elements."""
+    """A float4 is loaded and stored with its elements in order."""
     x = np.arange(128, dtype=np.float32).reshape(32, 4)
     target = device.put(np.zeros_like(x))
     device.launch(module, "vectors", [pointer(target), pointer(device.put(x))])
@@ -147,7 +153,7 @@ def test_vector_accesses(device: Device, module: LoadedModule) -> None:
 
 
 def test_local_arrays(device: Device, module: LoadedModule) -> None:
-    """Every thread has local memory of its own."""
+    """Every thread has its own copy of an array in local memory."""
     target = device.put(np.zeros(32, np.int32))
     device.launch(module, "local_array", [pointer(target), int32(3)])
     thread = np.arange(32)
@@ -157,7 +163,10 @@ def test_local_arrays(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.simulator_only
 def test_store_past_the_end_is_found_where_it_is_made(device: Device, module: LoadedModule) -> None:
-    """A finding names kernel, line, thread and distance, and the store has no effect."""
+    """A store past an allocation's end is a finding with kernel, line, thread and distance.
+
+    The store itself has no effect.
+    """
     target = device.machine.memory.allocate(16)
     result = device.launch(module, "one_past", [pointer(target), int32(4)])
     (finding,) = result.findings
@@ -174,7 +183,7 @@ def test_store_past_the_end_is_found_where_it_is_made(device: Device, module: Lo
 
 @pytest.mark.simulator_only
 def test_reading_what_nothing_wrote(device: Device, module: LoadedModule) -> None:
-    """A load of unwritten memory is one finding per line and returns the poison."""
+    """Loads of unwritten memory are one initcheck finding per line, and return NaN (poison)."""
     source = device.machine.memory.allocate(128)
     target = device.put(np.zeros(32, np.float32))
     result = device.launch(module, "copies", [pointer(target), pointer(source)])
@@ -186,7 +195,7 @@ def test_reading_what_nothing_wrote(device: Device, module: LoadedModule) -> Non
 
 
 def test_what_is_copied_is_written(device: Device, module: LoadedModule) -> None:
-    """Memory that a kernel stored to is initialised for the next kernel."""
+    """Memory that one kernel has stored to counts as initialised in the next kernel."""
     first = device.put(np.arange(32, dtype=np.float32))
     second, third = (device.machine.memory.allocate(128) for _ in range(2))
     for source, target in ((first, second), (second, third)):
@@ -213,7 +222,10 @@ def test_what_is_copied_is_written(device: Device, module: LoadedModule) -> None
 def test_messages_of_wrong_loads(
     device: Device, module: LoadedModule, address: str, message: str, fault: Fault | None
 ) -> None:
-    """Each kind of invalid address has its own message, and a fault if a GPU would stop."""
+    """Each kind of invalid address has its own message.
+
+    The launch also has a fault (CUDA's error) if a GPU would stop at such a load.
+    """
     good = device.put(np.zeros(32, np.float32))
     freed = device.put(np.zeros(32, np.float32))
     device.machine.memory.free(freed)
@@ -227,9 +239,9 @@ def test_messages_of_wrong_loads(
 
 @pytest.mark.simulator_only
 def test_host_pointer_is_called_one(device: Device, module: LoadedModule) -> None:
-    """An address like those of this process's memory is reported as a host pointer.
+    """A load from an address of this process's host memory is reported as a host pointer.
 
-    It usually means that a tensor was not copied to the device.
+    The usual cause is a tensor that was not copied to the device.
     """
     # The heap of a Python that is not position-independent lies below the addresses that look like
     # host pointers, so the test maps a page instead.
@@ -242,7 +254,7 @@ def test_host_pointer_is_called_one(device: Device, module: LoadedModule) -> Non
 
 @pytest.mark.simulator_only
 def test_trap_stops_the_kernel(device: Device, module: LoadedModule) -> None:
-    """A trap raises an error that names the thread."""
+    """A trap stops the kernel with an error that names the thread."""
     with pytest.raises(KernelTrap) as caught:
         device.launch(module, "traps", [int32(7)])
     assert caught.value.thread == (7, 0, 0)
@@ -251,7 +263,7 @@ def test_trap_stops_the_kernel(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.simulator_only
 def test_instructions_are_counted(device: Device) -> None:
-    """A guarded instruction counts only for threads whose guard is true."""
+    """`thread_instructions` counts a predicated instruction only for threads that execute it."""
     ptx = """
     .version 9.0
     .target sm_90
@@ -272,7 +284,7 @@ def test_instructions_are_counted(device: Device) -> None:
 
 @pytest.mark.simulator_only
 def test_barriers_that_can_never_complete(device: Device) -> None:
-    """Threads of one block at different barriers are a deadlock, not an endless loop."""
+    """Threads of one block that wait at different barriers raise a deadlock error."""
     ptx = """
     .version 9.0
     .target sm_90
@@ -295,7 +307,7 @@ def test_barriers_that_can_never_complete(device: Device) -> None:
 
 @pytest.mark.parametrize("shift", [0, 1])
 def test_registers_of_waiting_threads_are_kept(device: Device, shift: int) -> None:
-    """A uniform register overwritten on one path keeps its value in the other threads."""
+    """A register that is equal in all threads keeps its value in threads that do not write it."""
     ptx = f"""
     .version 9.0
     .target sm_90
@@ -322,7 +334,10 @@ def test_registers_of_waiting_threads_are_kept(device: Device, shift: int) -> No
 
 @pytest.mark.simulator_only
 def test_missing_instruction_is_named(device: Device) -> None:
-    """An unsupported instruction stops the launch before it runs; the error has text and line."""
+    """A kernel with an unsupported instruction is not started.
+
+    The error has the instruction's text and its source line.
+    """
     ptx = """
     .version 9.0
     .target sm_90
@@ -343,7 +358,7 @@ def test_missing_instruction_is_named(device: Device) -> None:
 
 @pytest.mark.simulator_only
 def test_other_kernels_of_the_module_still_run(device: Device, module: LoadedModule) -> None:
-    """An unsupported kernel does not stop other kernels of its module."""
+    """If one kernel has an unsupported instruction, other kernels of its module still run."""
     with pytest.raises(UnsupportedInstruction, match=r"malloc.*allocates.*kernels\.cu"):
         device.launch(module, "allocates", [pointer(0)])
     device.launch(module, "traps", [int32(99)])
@@ -351,7 +366,7 @@ def test_other_kernels_of_the_module_still_run(device: Device, module: LoadedMod
 
 @pytest.mark.simulator_only
 def test_impossible_launches_are_refused(device: Device, module: LoadedModule) -> None:
-    """Blocks of more than 1024 threads, empty grids and wrong arguments are refused."""
+    """Launches with over 1024 threads a block, an empty grid or wrong arguments raise an error."""
     with pytest.raises(InvalidLaunch):
         device.launch(module, "traps", [int32(1)], block=(1025, 1, 1))
     with pytest.raises(InvalidLaunch):
@@ -372,13 +387,13 @@ def test_impossible_launches_are_refused(device: Device, module: LoadedModule) -
     ],
 )
 def test_readable_names(mangled: str, name: str) -> None:
-    """Findings use the name of a kernel that its author wrote."""
+    """`readable` turns the mangled name of a kernel into the name in the source."""
     assert readable(mangled) == name
 
 
 @pytest.mark.simulator_only
 def test_vector_load_across_the_end(device: Device, module: LoadedModule) -> None:
-    """An access that starts inside an allocation and ends outside is found."""
+    """A vector load that begins inside an allocation and ends outside is a finding."""
     x = device.put(np.zeros(6, np.float32))
     target = device.put(np.zeros(8, np.float32))
     result = device.launch(module, "vectors", [pointer(target), pointer(x)], block=(2, 1, 1))
@@ -404,7 +419,7 @@ SHARED = """
 @pytest.mark.simulator_only
 @pytest.mark.parametrize("chunk_lanes", [32, 16384])
 def test_shared_memory_starts_unwritten_in_every_block(device: Device, chunk_lanes: int) -> None:
-    """Shared memory that an earlier block wrote counts as unwritten in the next block."""
+    """Shared memory is uninitialised in every block, even if an earlier block wrote to it."""
     chunked = device.in_chunks_of(chunk_lanes)
     result = chunked.run(SHARED, [int32(4)], grid=(3, 1, 1), block=(32, 1, 1))
     (finding,) = (f for f in result.findings if f.severity == "error")
@@ -421,7 +436,7 @@ def test_shared_memory_starts_unwritten_in_every_block(device: Device, chunk_lan
     ],
 )
 def test_shared_memory_has_bounds(device: Device, at: int, access: str) -> None:
-    """Accesses before and after the block's shared memory are found."""
+    """Accesses before or past the end of a block's shared memory are findings."""
     result = device.run(SHARED, [int32(at)], block=(1, 1, 1))
     assert [f.message for f in result.findings] == [
         f"4-byte load {access}",
@@ -431,7 +446,7 @@ def test_shared_memory_has_bounds(device: Device, at: int, access: str) -> None:
 
 @pytest.mark.simulator_only
 def test_a_deadlock_is_that_of_one_block(device: Device) -> None:
-    """Blocks with complete barriers continue, and the error names the block that cannot."""
+    """If one block deadlocks, the other blocks run to the end, and the error names the block."""
     ptx = """
     .version 9.0
     .target sm_90

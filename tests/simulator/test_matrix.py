@@ -1,4 +1,4 @@
-"""ldmatrix, stmatrix and mma.sync."""
+"""The warp-level matrix instructions ldmatrix, stmatrix and mma.sync."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def module(device: Device, compile_ptx: Compile) -> LoadedModule:
 
 @pytest.mark.parametrize("name", ["load_x1", "load_x2", "load_x4", "load_x4_transposed"])
 def test_ldmatrix(device: Device, module: LoadedModule, name: str) -> None:
-    """Register i of a thread holds two neighbours of its row, or column, of matrix i."""
+    """`ldmatrix` gives each thread two neighbours of a row, or of a column with `.trans`."""
     count = int(name.split("_")[1][1])
     tiles = np.arange(count * 64, dtype=np.uint16).reshape(count, 8, 8) * 257
     target = device.put(np.zeros((count, 32), np.uint32))
@@ -42,7 +42,7 @@ def test_ldmatrix(device: Device, module: LoadedModule, name: str) -> None:
 
 
 def test_stmatrix_is_the_inverse_of_ldmatrix(device: Device, module: LoadedModule) -> None:
-    """An stmatrix stores registers where ldmatrix loads them; `.trans` transposes each matrix."""
+    """`stmatrix` stores what ldmatrix loaded; `.trans` transposes each 8 x 8 matrix."""
     values = np.arange(256, dtype=np.uint16)
     target = device.put(np.zeros(256, np.uint16))
     arguments = [pointer(target), pointer(device.put(values)), int32(32)]
@@ -56,7 +56,10 @@ def test_stmatrix_is_the_inverse_of_ldmatrix(device: Device, module: LoadedModul
 
 @pytest.mark.simulator_only
 def test_ldmatrix_finds_what_nothing_wrote(device: Device, module: LoadedModule) -> None:
-    """Initcheck names the threads whose row was not written, at the line of the ldmatrix."""
+    """`ldmatrix` of unwritten rows is an initcheck finding at its line.
+
+    The finding names the threads that gave the addresses of these rows.
+    """
     target = device.put(np.zeros(256, np.uint16))
     source = device.put(np.zeros(256, np.uint16))
     arguments = [pointer(target), pointer(source), int32(28)]
@@ -70,7 +73,7 @@ def test_ldmatrix_finds_what_nothing_wrote(device: Device, module: LoadedModule)
 
 
 def run(device: Device, module: LoadedModule, name: str, a: Array, b: Array, c: Array) -> Array:
-    """Return the result registers (register, thread) of a kernel that runs in two blocks."""
+    """Run an mma kernel in two blocks; return the result registers (register, thread)."""
     target = device.put(np.zeros_like(c))
     arguments = [pointer(target), *(pointer(device.put(x)) for x in (a, b, c))]
     (name,) = (n for n in module.kernels if n.startswith(f"_Z{len(name)}{name}P"))
@@ -98,9 +101,9 @@ def run(device: Device, module: LoadedModule, name: str, a: Array, b: Array, c: 
 def test_mma_of_small_integers(
     device: Device, module: LoadedModule, name: str, kind: str, m: int, k: int, sum_kind: str
 ) -> None:
-    """Each shape and type has the fragment layout of the PTX ISA.
+    """`mma` gives exact results for every shape and type, with the fragment layouts of the PTX ISA.
 
-    Products of small integers are exact, so that any other layout gives another result.
+    Operands are small integers, so that any other layout would give another result.
     """
     rng = np.random.default_rng(7)
     a = rng.integers(-8, 8, (4, m, k))
@@ -112,7 +115,7 @@ def test_mma_of_small_integers(
 
 
 def test_mma_of_bytes_saturates(device: Device, module: LoadedModule) -> None:
-    """u8 by s8 mixes signs, and `.satfinite` clamps the sum to 32 bits."""
+    """`mma` of u8 by s8 mixes signs; `.satfinite` clamps the sum to the range of s32."""
     rng = np.random.default_rng(8)
     a, b = rng.integers(0, 256, (4, 16, 32)), rng.integers(-128, 128, (4, 32, 8))
     c = rng.choice([-(2**31), 2**31 - 1, 0], (4, 16, 8))
@@ -122,7 +125,7 @@ def test_mma_of_bytes_saturates(device: Device, module: LoadedModule) -> None:
 
 
 def test_mma_of_doubles(device: Device, module: LoadedModule) -> None:
-    """Each thread of an m8n8k4 of f64 has one element of A, one of B and two of C."""
+    """Each thread of mma.m8n8k4 on f64 has one element of A, one of B and two of C."""
     rng = np.random.default_rng(9)
     a, b, c = (rng.integers(-99, 99, s).astype(float) for s in ((8, 4), (4, 8), (8, 8)))
     g, t = LANE // 4, LANE % 4
@@ -134,7 +137,7 @@ def test_mma_of_doubles(device: Device, module: LoadedModule) -> None:
 
 
 def test_mma_cuts_off_low_bits(device: Device, module: LoadedModule) -> None:
-    """Terms are aligned to the largest one, and lose bits 26 or more places below it.
+    """`mma` aligns its terms to the largest, and cuts off bits 26 or more places below it.
 
     float32 has 24 bits. The sum keeps two more, and the result is truncated, not rounded.
     """
@@ -153,7 +156,7 @@ def test_mma_cuts_off_low_bits(device: Device, module: LoadedModule) -> None:
 
 
 def test_mma_of_infinities(device: Device, module: LoadedModule) -> None:
-    """Infinite and invalid products give infinities and the canonical NaN."""
+    """`mma` of infinities gives infinities, and invalid products give the NaN 0x7FFFFFFF."""
     a, b, c = np.ones((4, 16, 16)), np.ones((4, 16, 8)), np.zeros((4, 16, 8))
     a[:, 0, 3], a[:, 1, 3], a[:, 2, :2] = np.inf, np.nan, (np.inf, -np.inf)
     registers = a_registers(a, "bf16"), b_registers(b, "bf16"), accumulator_registers(c, "f32")
@@ -179,9 +182,10 @@ def test_mma_of_infinities(device: Device, module: LoadedModule) -> None:
 def test_mma_rounds_as_the_hardware(
     device: Device, module: LoadedModule, name: str, exponent_bits: int, sum_kind: str
 ) -> None:
-    """Sums of numbers of all magnitudes are rounded as a GPU rounded them.
+    """`mma` sums of numbers of all magnitudes are rounded exactly as on a GPU.
 
-    Subnormal numbers, infinities and NaN are among them. The recorded results decide.
+    Subnormal numbers, infinities and NaN are included. The `device` fixture compares the results
+    with those recorded on a GPU.
     """
     rng = np.random.default_rng(12)
     counts = {"mma_f16_k8": (2, 1), "mma_tf32_k4": (2, 1)}.get(name, (4, 2))
@@ -196,7 +200,15 @@ def test_mma_rounds_as_the_hardware(
 def words(
     rng: np.random.Generator, shape: tuple[int, int], width: int, exponent_bits: int, spread: int
 ) -> Array:
-    """Return 32-bit registers of numbers with `spread` exponents around that of 1."""
+    """Return 32-bit registers full of random numbers whose exponents are close to that of 1.
+
+    Args:
+        rng: Source of randomness.
+        shape: Shape of the array of registers.
+        width: Bits of a number.
+        exponent_bits: Bits of a number's exponent.
+        spread: How many different exponents occur.
+    """
     total = 2**exponent_bits
     count = shape[0] * shape[1] * 32 // width
     middle = np.arange(total // 2 - spread // 2, total // 2 + (spread + 1) // 2) % total
@@ -208,7 +220,7 @@ def words(
 
 
 def test_tf32_ignores_the_low_bits(device: Device, module: LoadedModule) -> None:
-    """A float32 operand of a tf32 mma is truncated to 10 fraction bits."""
+    """`mma` on tf32 truncates float32 operands to 10 fraction bits."""
     a, b, c = np.ones((4, 16, 8)), np.ones((4, 8, 8)), np.zeros((4, 16, 8))
     a += 2.0**-11
     registers = a_registers(a, "tf32"), b_registers(b, "tf32"), accumulator_registers(c, "f32")
@@ -217,7 +229,7 @@ def test_tf32_ignores_the_low_bits(device: Device, module: LoadedModule) -> None
 
 
 def test_a_diverged_warp_meets_at_the_mma(device: Device, module: LoadedModule) -> None:
-    """Threads that reach an mma first wait for the rest of their warp."""
+    """Threads of a diverged warp wait at an mma until the whole warp has reached it."""
     rng = np.random.default_rng(11)
     a = rng.integers(-8, 8, (4, 16, 16))
     b = rng.integers(-8, 8, (4, 16, 8))
@@ -236,7 +248,7 @@ def test_a_diverged_warp_meets_at_the_mma(device: Device, module: LoadedModule) 
 
 @pytest.mark.simulator_only
 def test_a_partial_warp_cannot_multiply(device: Device, module: LoadedModule) -> None:
-    """An mma in an incomplete warp raises an error that says so."""
+    """An mma in an incomplete warp raises an error about the missing rest of the warp."""
     zeros = device.put(np.zeros(4 * 96, np.uint32))
     (name,) = (n for n in module.kernels if "mma_s8_k16" in n)
     with pytest.raises(UnmetCondition, match="rest of a warp") as caught:

@@ -1,4 +1,4 @@
-"""Device memory: allocation, poison, initialised bytes, and sparse allocations."""
+"""Device memory: allocation, poison in new memory, initialised bytes, and sparse allocations."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,10 @@ pytestmark = pytest.mark.simulator_only
 
 
 def test_fresh_memory_is_poisoned_aligned_and_unwritten(memory: Memory) -> None:
-    """New memory is NaN as float and unwritten, at a multiple of 512 bytes."""
+    """New device memory reads as float NaN (poison) and counts as unwritten.
+
+    It starts at a multiple of 512 bytes.
+    """
     address = memory.allocate(24)
     assert address % 512 == 0
     words = np.frombuffer(memory.read(address, 24), np.uint32)
@@ -20,7 +23,7 @@ def test_fresh_memory_is_poisoned_aligned_and_unwritten(memory: Memory) -> None:
 
 
 def test_writes_are_remembered_byte_by_byte(memory: Memory) -> None:
-    """Each byte counts as initialised once it has been written."""
+    """Each byte of device memory counts as initialised once it has been written."""
     address = memory.allocate(8)
     memory.write(address + 2, b"abc")
     assert memory.unwritten(address, 8).tolist() == [True] * 2 + [False] * 3 + [True] * 3
@@ -28,7 +31,7 @@ def test_writes_are_remembered_byte_by_byte(memory: Memory) -> None:
 
 
 def test_addresses_are_never_used_again(memory: Memory) -> None:
-    """Addresses of freed memory are not reused, so a use after free is always found."""
+    """Addresses of freed memory are never reused, so every use after free is found."""
     first = memory.allocate(100)
     memory.free(first)
     assert memory.allocate(100) > first
@@ -40,7 +43,7 @@ def test_addresses_are_never_used_again(memory: Memory) -> None:
 
 
 def test_only_live_starts_can_be_freed(memory: Memory) -> None:
-    """A double free, an address inside an allocation and a host address are refused."""
+    """Freeing twice, inside an allocation, or at a host address raises NotAnAllocation."""
     address = memory.allocate(100)
     for wrong in (address + 1, address - 1, 4096):
         with pytest.raises(NotAnAllocation):
@@ -51,7 +54,7 @@ def test_only_live_starts_can_be_freed(memory: Memory) -> None:
 
 
 def test_limit_of_live_bytes(memory: Memory) -> None:
-    """An allocation beyond the limit fails, and freeing memory makes room again."""
+    """Allocating beyond `Memory.limit` fails until enough memory is freed."""
     before, limit = memory.live_bytes, memory.limit
     try:
         memory.limit = before + 1000
@@ -78,12 +81,15 @@ def test_allocations_are_apart(memory: Memory) -> None:
 
 
 def test_nothing_is_allocated_for_zero_bytes(memory: Memory) -> None:
-    """An allocation of zero bytes returns a null pointer, as cudaMalloc(0) does."""
+    """Allocating zero bytes returns a null pointer, as cudaMalloc of zero bytes does."""
     assert memory.library.sim_alloc(0) is None
 
 
 def test_copies_carry_what_is_written(memory: Memory) -> None:
-    """A device copy is as initialised as its source; a copy from the host is initialised."""
+    """A copy within the device copies which bytes are initialised.
+
+    A copy from the host initialises all its bytes.
+    """
     source, target = memory.allocate(8), memory.allocate(8)
     memory.write(source, b"1234")
     memory.library.sim_copy_written(target, source, 8)
@@ -94,7 +100,10 @@ def test_copies_carry_what_is_written(memory: Memory) -> None:
 
 
 def test_marks_stop_at_the_end_of_an_allocation(memory: Memory) -> None:
-    """Marking beyond an allocation's end, or host memory, has no effect there."""
+    """Marking bytes as written does not reach past the end of the allocation.
+
+    Marking host memory has no effect.
+    """
     first, second = memory.allocate(8), memory.allocate(8)
     memory.library.sim_mark_written(first, 12)
     assert not memory.unwritten(first, 8).any()
@@ -103,10 +112,10 @@ def test_marks_stop_at_the_end_of_an_allocation(memory: Memory) -> None:
 
 
 def test_sparse_memory_is_there_where_it_is_touched(memory: Memory) -> None:
-    """Sparse allocations may exceed the machine's memory, hold zeros, and do not count.
+    """A large sparse allocation may exceed the host's memory, and reads as zeros.
 
-    A use of the whole allocation at once is refused. The option affects allocations made while it
-    is on.
+    It does not count towards `live_bytes`. Reading, viewing or filling all of it at once is
+    refused. `be_sparse` affects only allocations made while it is on.
     """
     before = memory.live_bytes
     memory.be_sparse(True)

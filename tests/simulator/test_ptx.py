@@ -1,4 +1,4 @@
-"""The PTX parser."""
+"""The PTX parser, and the lists of PTX instructions by source line."""
 
 import pytest
 
@@ -28,13 +28,13 @@ HEADER = ".version 9.0\n.target sm_90\n.address_size 64\n"
 
 
 def kernel(body: str, parameters: str = "") -> tuple[Instruction | Label, ...]:
-    """Return the statements of one kernel with the given body."""
+    """Parse a kernel with the given body, and return its statements."""
     text = f"{HEADER}.visible .entry test({parameters})\n{{\n.reg .b32 %r<9>;\n{body}\n}}\n"
     return parse(text).functions["test"].body
 
 
 def instruction(text: str) -> Instruction:
-    """Return one parsed instruction."""
+    """Parse the text of one PTX instruction, and return it."""
     (parsed,) = kernel(text + ";")
     assert isinstance(parsed, Instruction)
     return parsed
@@ -75,12 +75,15 @@ def instruction(text: str) -> Instruction:
     ],
 )
 def test_operands(text: str, operands: tuple[Operand, ...]) -> None:
-    """Every kind of operand is parsed as its own class."""
+    """Every kind of PTX operand is parsed into its own class."""
     assert instruction(text).operands == operands
 
 
 def test_opcode_modifiers_and_guard() -> None:
-    """The opcode is the word before the first dot, and a guard may be negated."""
+    """An instruction is split at its dots into opcode and modifiers.
+
+    The predicate that guards it may be negated.
+    """
     parsed = instruction("@!%p1 ld.global.nc.v2.f32 {%r1, %r2}, [%r3]")
     assert (parsed.opcode, parsed.modifiers) == ("ld", ("global", "nc", "v2", "f32"))
     assert parsed.guard == Guard(Register("%p1"), negated=True)
@@ -88,7 +91,7 @@ def test_opcode_modifiers_and_guard() -> None:
 
 
 def test_statement_after_a_label_and_a_location() -> None:
-    """A source location between a label and an instruction keeps the instruction."""
+    """A `.loc` between a label and an instruction does not hide the instruction."""
     label, add = kernel("L1:\n\t.loc 1 5 3\n\tadd.s32 %r1, %r1, 1;")
     assert label == Label("L1")
     assert isinstance(add, Instruction)
@@ -96,7 +99,10 @@ def test_statement_after_a_label_and_a_location() -> None:
 
 
 def test_locations_tell_where_a_function_was_inlined() -> None:
-    """A location's chain of inlining ends at the kernel's own line; line 0 is ignored."""
+    """The location of inlined code leads, by `outermost`, to the kernel's own source line.
+
+    A `.loc` with line 0 is ignored.
+    """
     text = (
         f"{HEADER}.visible .entry test()\n{{\n.loc 1 7 3\n"
         ".loc 2 90 1, function_name $L__info_string0, inlined_at 1 7 3\nadd.s32 %r1, %r1, 1;\n"
@@ -112,7 +118,10 @@ def test_locations_tell_where_a_function_was_inlined() -> None:
 
 
 def test_inline_assembly_has_names_of_its_own() -> None:
-    """Registers and labels of a nested scope hide outer ones and stay inside it."""
+    """Registers and labels in a nested scope, as inline assembly has, hide outer ones.
+
+    They are unknown outside the scope.
+    """
     body = "{ .reg .pred p; .reg .b32 %r1; setp.eq.s32 p, %r1, %r2; @p bra L; L: } mov.b32 %r1, 0;"
     setp, branch, label, mov = kernel(body)
     assert isinstance(setp, Instruction)
@@ -129,7 +138,7 @@ def test_inline_assembly_has_names_of_its_own() -> None:
 
 
 def test_parameters_are_laid_out_as_c_does() -> None:
-    """Each parameter starts at a multiple of its alignment."""
+    """Each kernel parameter starts at a multiple of its alignment, as in a C structure."""
     text = (
         f"{HEADER}.visible .entry test(.param .u8 a, .param .u64 .ptr .global .align 4 b, "
         ".param .align 16 .b8 c[20], .param .u16 d) { ret; }"
@@ -145,7 +154,10 @@ def test_parameters_are_laid_out_as_c_does() -> None:
 
 
 def test_variables_and_their_initialisers() -> None:
-    """Variables have sizes, alignments and values, also addresses of other variables."""
+    """Module variables are parsed with size, alignment and initial values.
+
+    A value may be the address of another variable.
+    """
     text = HEADER + (
         ".const .align 4 .b8 a[8] = {1, 2, 255};\n"
         ".visible .global .align 8 .u64 b[2] = {generic(a)+4, a};\n"
@@ -161,7 +173,10 @@ def test_variables_and_their_initialisers() -> None:
 
 
 def test_register_types() -> None:
-    """Ranges of registers and single ones have types; other names raise KeyError."""
+    """`register_type` returns the type of a declared register, from a range or on its own.
+
+    It raises KeyError for other names.
+    """
     text = f"{HEADER}.visible .entry test() {{ .reg .b64 %rd<3>; .reg .pred %SP, q; ret; }}"
     function = parse(text).functions["test"]
     assert function.register_type("%rd2") == "b64"
@@ -171,14 +186,14 @@ def test_register_types() -> None:
 
 
 def test_comments_and_strings() -> None:
-    """Comments of both kinds are removed, but not inside a string."""
+    """The parser removes comments of both kinds, but not inside a string."""
     (move,) = kernel('mov.b32 %r1, /* ; */ 5; // } \n .pragma "nounroll // ;";')
     assert isinstance(move, Instruction)
     assert move.operands == (Register("%r1"), Immediate(5))
 
 
 def test_function_declarations() -> None:
-    """An extern function has results and parameters but no body."""
+    """An extern function is parsed with its results and parameters, and has no body."""
     text = f"{HEADER}.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);"
     function = parse(text).functions["vprintf"]
     assert not function.is_defined
@@ -187,7 +202,7 @@ def test_function_declarations() -> None:
 
 
 def test_unreadable_text_is_an_error() -> None:
-    """An unknown directive or operand is an error and never skipped."""
+    """An unknown directive or operand raises PtxSyntaxError and is never skipped."""
     with pytest.raises(PtxSyntaxError, match="directive"):
         kernel(".surprise 5;")
     with pytest.raises(PtxSyntaxError, match="operand"):
@@ -195,7 +210,10 @@ def test_unreadable_text_is_an_error() -> None:
 
 
 def test_ptx_of_a_line_is_bounded() -> None:
-    """A line has at most 200 instructions of 400 characters, and all lines 128 KiB together."""
+    """`ptx_by_line` returns at most 200 PTX instructions of 400 characters for a source line.
+
+    All lines together have at most 128 KiB.
+    """
 
     def at(line: int, text: str) -> Instruction:
         location = Location("inline.h", 1, 1, Location("build/mine.py", line, 1))

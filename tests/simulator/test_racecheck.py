@@ -17,7 +17,7 @@ SOURCE = Path(__file__).with_name("race.cu")
 
 @pytest.fixture(scope="session")
 def race_ptx(compile_ptx: Callable[..., str]) -> Callable[..., str]:
-    """Return a function that compiles race.cu without the given barriers."""
+    """Return a function that compiles race.cu, leaving out the barriers named by its arguments."""
     known: dict[tuple[str, ...], str] = {}
 
     def compile_without(*barriers: str) -> str:
@@ -34,20 +34,20 @@ def module(device: Device, race_ptx: Callable[..., str]) -> LoadedModule:
 
 
 def line_of(text: str) -> int:
-    """Return the number of the line of race.cu that contains the text."""
+    """Return the number of the only line of race.cu that contains the text."""
     lines = SOURCE.read_text().split("\n")
     (number,) = (n for n, line in enumerate(lines, 1) if text in line)
     return number
 
 
 def races(result: LaunchResult) -> list[Finding]:
-    """Return the findings of a launch, all of which must be races."""
+    """Return the findings of a launch, after checking that all of them are races."""
     assert all(f.check == "racecheck" for f in result.findings)
     return list(result.findings)
 
 
 def tiled(device: Device, module: LoadedModule, n: int = 32) -> LaunchResult:
-    """Run the tiled matrix product, and check its result if there are no findings."""
+    """Multiply n x n matrices by the tiled kernel; check the product if there are no findings."""
     a, b = (np.random.default_rng(i).integers(-4, 4, (n, n)).astype(np.float32) for i in (0, 1))
     c = device.put(np.zeros((n, n), np.float32))
     arguments = [pointer(device.put(a)), pointer(device.put(b)), pointer(c), int32(n)]
@@ -58,7 +58,7 @@ def tiled(device: Device, module: LoadedModule, n: int = 32) -> LaunchResult:
 
 
 def test_tiled_kernel_is_clean(device: Device, module: LoadedModule) -> None:
-    """Two barriers order every store of a tile with every load of it."""
+    """A tiled matrix product with both its barriers has no finding."""
     assert tiled(device, module).findings == ()
 
 
@@ -68,7 +68,10 @@ def test_tiled_kernel_is_clean(device: Device, module: LoadedModule) -> None:
 def test_missing_barrier_of_a_tiled_kernel(
     device: Device, race_ptx: Callable[..., str], barrier: str, chunk_lanes: int, schedule: int
 ) -> None:
-    """Stores of both tiles race with loads, at their lines, if one barrier is missing."""
+    """A tiled matrix product without one of its two barriers has races.
+
+    The findings name the lines of the stores to a tile and of the loads from it.
+    """
     machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes, schedule=schedule)
     found = races(tiled(Device(machine), machine.load(race_ptx(barrier))))
     errors = [f for f in found if f.severity == "error"]
@@ -92,10 +95,10 @@ def test_missing_barrier_of_a_tiled_kernel(
 def test_what_a_warp_reads_again_after_a_barrier(
     device: Device, race_ptx: Callable[..., str], schedule: int
 ) -> None:
-    """A read repeated after a barrier races with a store beside it.
+    """A read that is repeated after a barrier still races with another warp's store.
 
-    The detector skips a read if two remembered reads of the same warp stand for it. The warp's
-    clock has advanced at the barrier, so the earlier reads do not stand for the later ones.
+    The race detector skips a read that two remembered reads of the same warp cover. The earlier
+    reads are from before the barrier, so they do not cover the later ones.
     """
     machine = Machine(device.machine.memory, schedule=schedule)
     y = device.put(np.zeros(64, np.float32))
@@ -107,7 +110,7 @@ def test_what_a_warp_reads_again_after_a_barrier(
 
 
 def test_double_buffering(device: Device, race_ptx: Callable[..., str]) -> None:
-    """Two buffers need one barrier per step; without it, they race."""
+    """A double-buffered kernel needs one barrier per step, and has races without it."""
     x = device.put(np.arange(256, dtype=np.float32))
     arguments = [pointer(x), pointer(device.put(np.zeros(64, np.float32))), int32(4)]
     for barriers, is_clean in (((), True), (("BARRIER_1",), False)):
@@ -117,7 +120,7 @@ def test_double_buffering(device: Device, race_ptx: Callable[..., str]) -> None:
 
 
 def test_warp_synchronous_code(device: Device, race_ptx: Callable[..., str]) -> None:
-    """A missing __syncwarp() is a warning, which does not fail a kernel."""
+    """A race within a warp, where __syncwarp() is missing, is only a warning."""
     y = device.put(np.zeros(2, np.int32))
     clean = device.machine.load(race_ptx())
     assert device.launch(clean, "warp_sum_shared", [pointer(y)], block=(64, 1, 1)).findings == ()
@@ -132,7 +135,7 @@ def test_warp_synchronous_code(device: Device, race_ptx: Callable[..., str]) -> 
 def test_atomics_race_with_plain_accesses_only(
     device: Device, race_ptx: Callable[..., str], missing: tuple[str, ...]
 ) -> None:
-    """Atomics are ordered with each other, but not with plain accesses to the same word."""
+    """Atomics do not race with each other, but they race with plain accesses to the same word."""
     x: Array = np.arange(128, dtype=np.int32)
     counts = device.put(np.zeros(8, np.int32))
     module = device.machine.load(race_ptx(*missing))
@@ -149,9 +152,10 @@ def test_atomics_race_with_plain_accesses_only(
 def test_blocks_that_write_one_word(
     device: Device, race_ptx: Callable[..., str], different: int, severity: str, chunk_lanes: int
 ) -> None:
-    """Blocks that write different values to one word race; equal values are information.
+    """Two blocks that write different values to one word race.
 
-    Nothing orders blocks, neither in one chunk nor in two.
+    Writes of equal values are only information. The result does not depend on whether the simulator
+    runs the blocks together.
     """
     machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
     y = device.put(np.zeros(1, np.int32))
@@ -164,7 +168,7 @@ def test_blocks_that_write_one_word(
 
 
 def test_kernels_are_ordered(device: Device, module: LoadedModule) -> None:
-    """Accesses of an earlier launch race with nothing."""
+    """Accesses of one launch do not race with accesses of an earlier launch."""
     y = device.put(np.zeros(1, np.int32))
     for _ in range(2):
         assert device.launch(module, "one_word", [pointer(y), int32(1)]).findings == ()
@@ -174,7 +178,10 @@ def test_kernels_are_ordered(device: Device, module: LoadedModule) -> None:
 def test_global_memory_in_place(
     device: Device, race_ptx: Callable[..., str], schedule: int
 ) -> None:
-    """A read of a neighbour's element before it is overwritten is a race in every order."""
+    """A read of an element that another thread overwrites is a race in any order of blocks.
+
+    Threads that overwrite only their own elements do not race.
+    """
     machine = Machine(device.machine.memory, schedule=schedule)
     module = machine.load(race_ptx())
     y = device.put(np.zeros(257, np.float32))
@@ -185,14 +192,17 @@ def test_global_memory_in_place(
 
 
 def test_load_that_stands_for_all_threads(device: Device, module: LoadedModule) -> None:
-    """A load of one address, which the simulator performs once, counts for every thread."""
+    """A load of one address by all threads counts as a read by every thread.
+
+    The simulator performs such a load only once.
+    """
     y, out = (device.put(np.zeros(64, np.float32)) for _ in range(2))
     result = device.launch(module, "read_by_all", [pointer(y), pointer(out)], block=(64, 1, 1))
     assert [f.severity for f in races(result)] == ["error"]
 
 
 def test_volatile_reads_go_with_atomics(device: Device, module: LoadedModule) -> None:
-    """A plain read races with another thread's atomic; a volatile one does not."""
+    """A plain read races with another block's atomic; a volatile read does not."""
     y, out = (device.put(np.zeros(4, np.int32)) for _ in range(2))
     result = device.launch(module, "plain_and_atomic", [pointer(y), pointer(out)], (2, 1, 1))
     (found,) = [f for f in races(result) if f.severity == "error"]
@@ -202,7 +212,7 @@ def test_volatile_reads_go_with_atomics(device: Device, module: LoadedModule) ->
 
 @pytest.mark.parametrize("fence", [1, 0])
 def test_hand_made_synchronisation(device: Device, module: LoadedModule, fence: int) -> None:
-    """A fence and an atomic order blocks; without the fence, their accesses race."""
+    """A fence and an atomic counter order the accesses of blocks; without the fence they race."""
     x: Array = np.arange(8, dtype=np.float32)
     parts, y = (device.put(np.zeros(8, np.float32)) for _ in range(2))
     done = device.put(np.zeros(1, np.uint32))
@@ -224,7 +234,10 @@ def test_blocks_that_wait_for_other_chunks(
     line: str,
     chunk_lanes: int,
 ) -> None:
-    """Races within and between blocks are found when blocks wait for blocks of any chunk."""
+    """Races are found in a kernel whose blocks wait for flags of other blocks.
+
+    This holds whether or not the simulator runs these blocks together.
+    """
     machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
     parts, y = (device.put(np.zeros(192, np.float32)) for _ in range(2))
     arguments = [*map(pointer, (parts, device.put(np.zeros(3, np.uint32)), y))]
@@ -237,20 +250,20 @@ def test_blocks_that_wait_for_other_chunks(
 
 
 def test_neighbouring_halves_are_apart(device: Device, module: LoadedModule) -> None:
-    """Threads that access different two-byte halves of one word do not race."""
+    """Threads that access different 2-byte halves of one word do not race."""
     y = device.put(np.zeros(64, np.float16))
     assert device.launch(module, "halves", [pointer(y)], block=(64, 1, 1)).findings == ()
 
 
 def test_named_barrier(device: Device, module: LoadedModule) -> None:
-    """A barrier of some warps orders their accesses."""
+    """A named barrier that only some warps use orders the accesses of these warps."""
     y = device.put(np.zeros(128, np.int32))
     result = device.launch(module, "named_barrier", [pointer(y)], block=(160, 1, 1))
     assert [f for f in result.findings if f.check == "racecheck"] == []
 
 
 def test_pointers_out_of_memory(device: Device, module: LoadedModule) -> None:
-    """Stores through a pointer loaded from memory are checked at every address."""
+    """Stores through a pointer that was loaded from memory are checked for races."""
     y = device.put(np.zeros(32, np.float32))
     where = device.put(np.array([y], np.uint64))
     result = device.launch(module, "through_memory", [pointer(where)], block=(64, 1, 1))
@@ -258,6 +271,6 @@ def test_pointers_out_of_memory(device: Device, module: LoadedModule) -> None:
 
 
 def test_racecheck_can_be_off(device: Device, race_ptx: Callable[..., str]) -> None:
-    """A machine without racecheck finds no races."""
+    """A machine with `racecheck=False` reports no races."""
     machine = Machine(device.machine.memory, racecheck=False)
     assert tiled(Device(machine), machine.load(race_ptx("BARRIER_1"))).findings == ()

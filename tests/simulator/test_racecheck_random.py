@@ -1,7 +1,8 @@
 """Races of random kernels, compared with a model that checks every pair of accesses.
 
-The simulator remembers one writer and two readers of each cell, with clocks (FastTrack). The model
-keeps the whole history: too slow for real kernels, but simple enough to be checked by reading.
+The simulator remembers one writer and two readers of each cell of memory, with clocks (FastTrack).
+The model keeps the whole history. It is too slow for real kernels, but simple enough to be checked
+by reading.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ MOST_STEPS = 14
 
 @dataclass(frozen=True)
 class Access:
-    """Threads `first` to `last` access word (factor * thread + start) % modulus.
+    """A step in which each thread from `first` to below `last` accesses one shared word.
 
-    A copy is a cp.async in a group of its own.
+    Thread t accesses word (factor * t + start) % modulus. The kinds are load, store, atomic and
+    copy; a copy is a cp.async in its own group.
     """
 
     kind: str
@@ -38,11 +40,11 @@ class Access:
     last: int
 
     def word(self, thread: int) -> int:
-        """Return the word that the thread accesses."""
+        """Return the index of the shared word that the thread accesses."""
         return (self.factor * thread + self.start) % self.modulus
 
     def ptx(self, line: int) -> str:
-        """Return the access as code at line `line` of the source."""
+        """Return the PTX of this step, as line `line` of the kernel's source."""
         action = {
             "load": "ld.shared.u32 %v, [%a];",
             "store": f"mad.lo.u32 %v, %t, 7, {1000 * line}; st.shared.u32 [%a], %v;",
@@ -62,14 +64,14 @@ class Access:
 
 @dataclass(frozen=True)
 class Order:
-    """A step that orders accesses.
+    """A step that orders accesses: a barrier, a wait, or an arrival.
 
-    All threads take part in `barrier`, `warp` and `wait_group`. In `arrive` and `wait`, only the
-    lanes of one warp do.
+    All threads take part in `barrier`, `warp` (a warp barrier) and `wait_group`. Only one warp
+    takes part in `arrive` and `wait`, which use an mbarrier.
 
     Attributes:
         kind: The kind of step.
-        number: The groups that `wait_group` leaves, or the number of the mbarrier.
+        number: The copy groups that `wait_group` leaves incomplete, or the number of the mbarrier.
         warp: The warp that arrives or waits.
     """
 
@@ -78,7 +80,7 @@ class Order:
     warp: int = 0
 
     def ptx(self, line: int) -> str:
-        """Return the step as code."""
+        """Return the PTX of this step; `line` makes its labels unique."""
         if self.kind in ("barrier", "warp", "wait_group"):
             return {
                 "barrier": "bar.sync 0;",
@@ -99,7 +101,7 @@ Step = Access | Order
 
 
 def random_steps(seed: int, kinds: list[str]) -> list[Step]:
-    """Return random steps of the given kinds."""
+    """Return a random list of steps whose kinds are among `kinds`."""
     rng = random.Random(seed)  # noqa: S311
     steps: list[Step] = []
     arrived = 0
@@ -127,7 +129,7 @@ def random_steps(seed: int, kinds: list[str]) -> list[Step]:
 
 
 def ptx(steps: list[Step]) -> str:
-    """Return a kernel of the steps, one per line of its source."""
+    """Return the PTX of a kernel that executes the steps; step i is line i + 1 of its source."""
     body = "\n".join(step.ptx(line) for line, step in enumerate(steps, 1))
     inits = "\n".join(
         f"mbarrier.init.shared.b64 [mbarriers + {8 * i}], 32;" for i in range(MOST_STEPS)
@@ -153,14 +155,16 @@ def ptx(steps: list[Step]) -> str:
 
 @dataclass
 class Done:
-    """One thread's access in the history.
+    """One thread's access in the model's history.
 
     Attributes:
-        thread: The thread.
+        thread: Index of the thread.
         step: Number of the step in which the access begins.
         kind: The kind of access.
-        knew: For each thread, the number of its steps known to be complete when the access begins.
-        end: Number of the step by which it is complete; None for a copy that nothing waited for.
+        knew: For each thread, how many of its steps were known to `thread` to be complete when the
+            access began.
+        end: Number of the step by which the access is complete; None for a copy that no thread has
+            waited for.
     """
 
     thread: int
@@ -170,7 +174,10 @@ class Done:
     end: int | None
 
     def is_before(self, later: Done) -> bool:
-        """Return whether it was complete before a later access, and that access's thread knew."""
+        """Return whether this access happens before a later one.
+
+        It does if it was complete by then, and the later access's thread knew this.
+        """
         if self.end is None:
             return False
         if self.thread == later.thread:
@@ -179,11 +186,11 @@ class Done:
 
 
 def history(steps: list[Step]) -> dict[int, list[Done]]:
-    """Return the accesses of each word, in the order in which lockstep lanes perform them.
+    """Return the accesses of each word, in the order in which threads in lockstep perform them.
 
-    Row i of `knows` is the vector clock of thread i: for each thread, the number of its steps that
-    thread i has seen complete. A barrier takes the maximum over its threads. An mbarrier hands over
-    the maximum of the warp that arrived.
+    Row i of `knows` is the vector clock of thread i: for each thread, how many of its steps thread
+    i knows to be complete. A barrier takes the maximum over its threads. An mbarrier passes on the
+    maximum of the warp that arrived.
     """
     knows = np.zeros((THREADS, THREADS), np.int64)
     handed: dict[int, Array] = {}
@@ -218,7 +225,7 @@ def history(steps: list[Step]) -> dict[int, list[Done]]:
 
 
 def severities(steps: list[Step]) -> Iterator[str]:
-    """Yield the severity of every race of the steps."""
+    """Yield the severity, `error` or `warning`, of every race that the model finds."""
     for accesses in history(steps).values():
         for index, later in enumerate(accesses):
             for earlier in accesses[:index]:
@@ -246,7 +253,10 @@ ASYNCHRONOUS = [
 def test_races_are_found_exactly(
     device: Device, first_seed: int, schedule: int, kinds: list[str]
 ) -> None:
-    """Findings have the severities of the model, in any order of threads."""
+    """The simulator reports races, and errors among them, exactly if the model does.
+
+    This holds in every order of threads.
+    """
     machine = Machine(device.machine.memory, schedule=schedule)
     source = device.put(np.arange(THREADS * (MOST_STEPS + 2), dtype=np.uint32) + 10**6)
     for seed in range(first_seed, first_seed + 40):

@@ -1,7 +1,7 @@
-"""The CUDA runtime's calls, made by host code that nvcc compiled.
+"""Calls of the CUDA runtime by compiled host code, handled by the simulator's runtime.
 
-runtime.cu prints what each call returned; runtime.txt has the expected output, which a GPU gives as
-well.
+runtime.cu prints the result of each call. runtime.txt has the expected output, which is also that
+of a GPU.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ print("[destroyed stream]", program.use_destroyed_stream(), sep="\\n")
 
 
 def sections(text: str) -> dict[str, list[str]]:
-    """Return the lines below each heading in brackets."""
+    """Return, by heading in brackets, the lines below the heading."""
     parts = re.split(r"^\[(.+)\]$", text, flags=re.MULTILINE)[1:]
     return {
         name: body.split("\n")[1:-1] for name, body in zip(parts[::2], parts[1::2], strict=True)
@@ -81,7 +81,7 @@ EXPECTED = sections(SOURCE.with_suffix(".txt").read_text())
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Return the output of each of the program's scenarios, and what the device observed."""
+    """Run all scenarios of runtime.cu; return their output and the device's observations."""
     cache, toolchain = Cache(default_root()), find_toolchain()
     libraries = build_libraries(cache, toolchain)
     extension = Extension("runtime", ((SOURCE.name, SOURCE.read_text()),))
@@ -98,18 +98,18 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("scenario", EXPECTED)
 def test_calls_answer_as_cuda_does(answers: dict[str, list[str]], scenario: str) -> None:
-    """Every call of a scenario returns what CUDA returns, and has its effect."""
+    """Every runtime call of a scenario returns what CUDA returns, and has CUDA's effect."""
     assert answers[scenario] == EXPECTED[scenario]
 
 
 @pytest.mark.parametrize("scenario", [name for name in EXPECTED if "broken" not in name])
 def test_correct_use_finds_nothing(answers: dict[str, list[str]], scenario: str) -> None:
-    """Correct calls mark what they write, and refused launches leave no findings."""
+    """A scenario of correct calls and refused launches leaves no findings."""
     assert answers[f"{scenario} observed"] == []
 
 
 def line_of(text: str) -> int:
-    """Return the number of the line of runtime.cu that contains the text."""
+    """Return the number of the only line of runtime.cu that contains the text."""
     (number,) = (n for n, row in enumerate(SOURCE.read_text().split("\n"), 1) if text in row)
     return number
 
@@ -130,9 +130,9 @@ def line_of(text: str) -> int:
 def test_what_broke_the_context_is_observed(
     answers: dict[str, list[str]], scenario: str, kernel: str, message: str
 ) -> None:
-    """The device reports the cause of a broken context, and its line.
+    """The device reports the cause and the source line of an error that breaks the CUDA context.
 
-    The calls themselves only return an error.
+    The runtime calls themselves only return an error code.
     """
     first = answers[f"broken_by_{scenario} observed"][0]
     assert message.format(line_of(kernel)) in first
@@ -140,7 +140,10 @@ def test_what_broke_the_context_is_observed(
 
 
 def test_what_is_missing_is_named(answers: dict[str, list[str]]) -> None:
-    """A missing feature returns an error, and the device names it."""
+    """A CUDA feature that the device lacks returns an error code.
+
+    The device also reports the feature by name.
+    """
     assert answers["clusters"] == ["801"]
     assert answers["clusters observed"] == [
         "unsupported: the harness's device does not support clusters of more than one block"
@@ -152,8 +155,8 @@ def test_what_is_missing_is_named(answers: dict[str, list[str]]) -> None:
 
 
 def test_destroyed_stream_is_refused(answers: dict[str, list[str]]) -> None:
-    """A launch on a destroyed stream fails with cudaErrorInvalidResourceHandle.
+    """A launch on a destroyed stream returns cudaErrorInvalidResourceHandle.
 
-    CUDA leaves this undefined.
+    CUDA leaves such a launch undefined.
     """
     assert answers["destroyed stream"] == ["400"]

@@ -1,4 +1,4 @@
-"""Findings in defective kernels, compared with those of compute-sanitizer on a GPU."""
+"""Findings in the kernels of defective.cu, compared with compute-sanitizer's on a GPU."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ NAMES = re.findall(r"^KERNEL\((\w+)\) \{", SOURCE.read_text(), re.MULTILINE)
 
 @dataclass(frozen=True)
 class Corpus:
-    """The defective kernels, loaded on a device."""
+    """The kernels of defective.cu, loaded on a simulated device."""
 
     device: Device
     module: LoadedModule
 
     def errors(self, name: str) -> list[Finding]:
-        """Run a kernel and return its findings of severity `error`."""
+        """Run the kernel `name`, and return its findings of severity `error`."""
         device = self.device
         source = device.put(np.arange(128, dtype=np.float32))
         target = device.machine.memory.allocate(512)
@@ -55,14 +55,14 @@ class Corpus:
 
 @pytest.fixture(scope="module")
 def corpus(library: ctypes.CDLL, compile_ptx: Compile) -> Corpus:
-    """Return the defective kernels on a device with all checks."""
+    """Return the kernels of defective.cu on a simulated device with all checks on."""
     device = Device(Machine(Memory(library)))
     ptx = compile_ptx(SOURCE, architecture="90a")
     return Corpus(device, device.machine.load(ptx))
 
 
 def body_of(name: str) -> tuple[int, int]:
-    """Return the index of a kernel's first line, and of the line after its last."""
+    """Return the index in `LINES` of a kernel's first line, and of the line after its body."""
     start = next(i for i, line in enumerate(LINES) if line.startswith(f"KERNEL({name}) {{"))
     if "}" in LINES[start]:
         return start, start + 1
@@ -70,7 +70,7 @@ def body_of(name: str) -> tuple[int, int]:
 
 
 def mistakes(name: str) -> list[tuple[str, int]]:
-    """Return the check and the line of each mistake that comments mark in a kernel."""
+    """Return (check, line) for each mistake in a kernel that a comment in defective.cu marks."""
     start, end = body_of(name)
     found = []
     for index, line in enumerate(LINES):
@@ -86,9 +86,9 @@ def mistakes(name: str) -> list[tuple[str, int]]:
 
 
 def end_of_statement(line: int) -> int:
-    """Return the last line of an asm statement.
+    """Return the last line of the asm statement at a line; other lines are returned unchanged.
 
-    nvcc 13.5 reports its first line, nvcc 13.0 its last.
+    nvcc 13.5 reports the first line of such a statement, and nvcc 13.0 the last.
     """
     if LINES[line - 1].lstrip().startswith("asm volatile("):
         while ");" not in LINES[line - 1]:
@@ -97,13 +97,16 @@ def end_of_statement(line: int) -> int:
 
 
 def is_simulator_only(name: str) -> bool:
-    """Return whether compute-sanitizer does not check for the kernel's mistake."""
+    """Return whether the kernel's mistake is of a kind that compute-sanitizer does not check."""
     return "simulator only" in LINES[body_of(name)[0]]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_mistakes_and_nothing_else_are_found(corpus: Corpus, name: str) -> None:
-    """The checks that fail a kernel are those that its comments mark, at their lines."""
+    """The simulator finds exactly the mistakes that comments in a defective kernel mark.
+
+    The checks are those marked, and every marked line is found.
+    """
     expected = [] if name.startswith("clean") else mistakes(name)
     found = corpus.errors(name)
     assert {finding.check for finding in found} == {check for check, _ in expected}
@@ -114,7 +117,10 @@ def test_mistakes_and_nothing_else_are_found(corpus: Corpus, name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n in RECORDED if not is_simulator_only(n)])
 def test_compute_sanitizer_flags_the_same_kernels(name: str) -> None:
-    """The tools that flagged a kernel on a GPU are the checks that its comments mark."""
+    """On a GPU, compute-sanitizer flagged each defective kernel as its comments say.
+
+    The comments name the tools that find a mistake, such as `memcheck`.
+    """
     flagged = {tool for tool, result in RECORDED[name].items() if result["flagged"]}
     expected = [] if name.startswith("clean") else mistakes(name)
     # One missing barrier may cause two mistakes; which one shows depends on the order of threads.
@@ -123,7 +129,7 @@ def test_compute_sanitizer_flags_the_same_kernels(name: str) -> None:
 
 
 def test_finding_tells_how_far_its_accesses_reach(corpus: Corpus) -> None:
-    """A finding covers the lowest to the highest offset of all threads at its line."""
+    """A finding has the lowest and the highest offset that any thread accessed at its line."""
     device = corpus.device
     source = device.put(np.arange(128, dtype=np.float32))
     target = device.machine.memory.allocate(512)

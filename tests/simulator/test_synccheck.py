@@ -1,4 +1,4 @@
-"""Findings about barriers that some threads do not reach."""
+"""Findings about barriers that only some threads of a block reach."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,14 +26,14 @@ def module(device: Device, barriers: str) -> LoadedModule:
 
 
 def line_of(text: str) -> int:
-    """Return the number of the line of barriers.cu that contains the text."""
+    """Return the number of the only line of barriers.cu that contains the text."""
     lines = SOURCE.read_text().split("\n")
     (number,) = (n for n, line in enumerate(lines, 1) if text in line)
     return number
 
 
 def test_threads_at_two_barriers(device: Device, module: LoadedModule) -> None:
-    """Threads that wait at two barriers for ever are a finding with the lines of both."""
+    """Threads that wait for ever at two barriers are one error, with the lines of both."""
     with pytest.raises(BarrierDeadlock) as caught:
         device.launch(module, "two_barriers", [int32(40)], (3, 1, 1), (64, 1, 1))
     (finding,) = caught.value.findings
@@ -50,7 +50,10 @@ def test_threads_at_two_barriers(device: Device, module: LoadedModule) -> None:
 
 
 def test_barrier_that_waits_for_too_many(device: Device, module: LoadedModule) -> None:
-    """A finding names the count of a barrier that waits for threads that have ended."""
+    """A barrier that waits for ended threads is a finding.
+
+    The finding has the number of threads that the barrier waits for, and how many have ended.
+    """
     with pytest.raises(BarrierDeadlock) as caught:
         device.launch(module, "counted", [int32(32)], (1, 1, 1), (64, 1, 1))
     (finding,) = caught.value.findings
@@ -60,9 +63,9 @@ def test_barrier_that_waits_for_too_many(device: Device, module: LoadedModule) -
 
 @pytest.mark.parametrize(("limit", "who"), [(40, "threads of one warp wait"), (32, "threads wait")])
 def test_divergent_barrier(device: Device, module: LoadedModule, limit: int, who: str) -> None:
-    """One barrier at two instructions is an error, within a warp and between warps.
+    """Threads that meet at one barrier by two different instructions are an error.
 
-    CUDA C++ leaves it undefined.
+    CUDA C++ leaves this undefined, within a warp as well as between warps.
     """
     y = device.put(np.zeros(64, np.int32))
     arguments = [pointer(y), int32(limit)]
@@ -76,7 +79,7 @@ def test_divergent_barrier(device: Device, module: LoadedModule, limit: int, who
 
 
 def test_threads_that_have_ended_are_information(device: Device, module: LoadedModule) -> None:
-    """Threads that ended before a barrier are information, since PTX allows it."""
+    """Threads that end before a barrier are a finding of severity `info`; PTX allows them."""
     y = device.put(np.zeros(64, np.int32))
     arguments = [pointer(y), int32(40)]
     result = device.launch(module, "early_return", arguments, block=(64, 1, 1))
@@ -92,7 +95,7 @@ def test_threads_that_have_ended_are_information(device: Device, module: LoadedM
 def test_threads_that_go_past_a_barrier(
     device: Device, barriers: str, kernel: str, limit: int, chunk_lanes: int
 ) -> None:
-    """Threads that skip a barrier where others of their warp wait are an error.
+    """Threads that skip a barrier at which others of their warp wait are an error.
 
     Whole warps that skip it are at most information.
     """
@@ -121,7 +124,7 @@ def test_threads_that_go_past_a_barrier(
 def test_threads_that_return_before_a_barrier(
     device: Device, module: LoadedModule, kernel: str
 ) -> None:
-    """Threads may return before a barrier, which waits only for the others."""
+    """Threads may return before a barrier, which then waits only for the remaining threads."""
     y = device.put(np.zeros(64, np.int32))
     result = device.launch(module, kernel, [pointer(y), int32(40)], block=(64, 1, 1))
     assert {f.severity for f in result.findings} == {"info"}
@@ -131,9 +134,10 @@ def test_threads_that_return_before_a_barrier(
 def test_shuffle_that_takes_the_value_of_an_ended_lane(
     device: Device, module: LoadedModule, limit: int, taker: int | None
 ) -> None:
-    """A shuffle that takes a value from a lane which has ended is a warning with its line.
+    """A shuffle that takes a value from an ended lane is a warning with its line.
 
-    A right kernel may ignore the value. Whole warps may end without a finding.
+    It is not an error, because a right kernel may ignore the value. Whole warps may end without a
+    finding.
     """
     y = device.put(np.zeros(64, np.int32))
     arguments = [pointer(y), int32(limit)]
@@ -153,7 +157,7 @@ def test_shuffle_that_takes_the_value_of_an_ended_lane(
 
 
 def test_barriers_for_all_are_clean(device: Device, module: LoadedModule) -> None:
-    """A barrier that all threads reach causes no finding."""
+    """A barrier that all threads of the block reach causes no finding."""
     y = device.put(np.zeros(64, np.int32))
     for kernel in ("in_both_branches", "early_return"):
         arguments = [pointer(y), int32(64)]

@@ -1,4 +1,4 @@
-"""PyTorch's CUDA interface, as submissions use it from C++ and from Python."""
+"""PyTorch's CUDA interface on the simulator, as submissions use it from C++ and from Python."""
 
 from __future__ import annotations
 
@@ -114,13 +114,16 @@ print(json.dumps(seen))
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """Return the results of the script's queries."""
+    """Return everything that the script recorded, by name."""
     return answers_of(SCRIPT, SOURCE, tmp_path_factory.mktemp("headers"))
 
 
 @pytest.mark.thorough
 def test_context_stream_guard_and_allocator(seen: dict[str, object]) -> None:
-    """The headers compile and work, and the link accepts any of CUDA's libraries."""
+    """Torch's CUDA headers for contexts, guards, events and allocators compile and work.
+
+    Linking against CUDA's libraries, such as cublas, succeeds.
+    """
     assert seen["facts"] == [132, 9, 32, 1, 0, 1]
     assert seen["guards"] == [True] * 9
     assert seen["events"] is True
@@ -130,7 +133,7 @@ def test_context_stream_guard_and_allocator(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_python_and_cpp_have_the_same_streams(seen: dict[str, object]) -> None:
-    """A kernel launches on the stream that is current in Python's context."""
+    """C++ code sees the stream that is current in Python as the current one."""
     assert seen["stream inside"] is seen["stream entered"] is True
     assert seen["stream outside"] == [0, True]
     assert seen["python events"] == [True, True, True]
@@ -138,7 +141,10 @@ def test_python_and_cpp_have_the_same_streams(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_questions_about_memory_and_device(seen: dict[str, object]) -> None:
-    """Allocated bytes are those of live tensors, and their peak is recorded."""
+    """torch.cuda counts the bytes of live tensors, and keeps their peak.
+
+    It also returns the device's name and memory.
+    """
     assert seen["memory"] == [4 << 20, 4 << 20]
     assert seen["memory given back"] == 0
     assert seen["pinned"] == [1.0, 1.0]
@@ -147,9 +153,9 @@ def test_questions_about_memory_and_device(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_refused_launch_says_why(seen: dict[str, object]) -> None:
-    """A refused launch raises CUDA's message and its reason.
+    """A refused launch raises CUDA's message with the reason.
 
-    torch's next kernel raises an error that nothing has read.
+    If the submission does not check cudaGetLastError(), torch's next kernel raises the error.
     """
     why = "CUDA error: invalid argument (reads: a block of 2000 x 1 x 1; allowed are 1 to "
     for name in ("refused", "unread error meets torch", "unread error"):
@@ -163,6 +169,6 @@ def test_refused_launch_says_why(seen: dict[str, object]) -> None:
 
 @pytest.mark.thorough
 def test_broken_context_fails_everything(seen: dict[str, object]) -> None:
-    """Torch's calls raise after an illegal access until the device has recovered."""
+    """After an illegal access, all of torch's calls raise until the device has recovered."""
     assert seen["broken"] == ["CUDA error: an illegal memory access was encountered"] * 5
     assert seen["works again"] == [2.0] * 4

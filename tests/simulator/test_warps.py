@@ -1,4 +1,4 @@
-"""Exchanges within a warp and barriers: values of lanes, and the order of waits."""
+"""Shuffles, votes, matches and reductions within a warp, and barriers."""
 
 from __future__ import annotations
 
@@ -29,19 +29,22 @@ def module(device: Device, ptx: str) -> LoadedModule:
 
 
 def word(value: int) -> bytes:
-    """Return an unsigned int as a kernel's argument."""
+    """Return an unsigned integer as the bytes of a 32-bit kernel argument."""
     return struct.pack("<I", value)
 
 
 def named(mask: int, lane: int = 0) -> list[int]:
-    """Return the lanes in a mask, from `lane` on."""
+    """Return the numbers of the lanes in a mask, starting at `lane`."""
     return [j for j in range(lane, 32) if mask >> j & 1]
 
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize(("amount", "width"), [(1, 32), (3, 8), (17, 16), (31, 32), (0, 4)])
 def test_shuffles(device: Device, module: LoadedModule, mask: int, amount: int, width: int) -> None:
-    """Each mode stays within its segment, and a lane out of range keeps its own value."""
+    """Every shuffle mode stays within its segment of `width` lanes.
+
+    A lane whose source is outside the segment keeps its own value.
+    """
     threads = 64
     x = np.arange(threads, dtype=np.int32) * 7 - 50
     y = np.full((4, threads), -1, np.int32)
@@ -74,7 +77,7 @@ def test_shuffles(device: Device, module: LoadedModule, mask: int, amount: int, 
 
 
 def test_shuffle_of_doubles(device: Device, module: LoadedModule) -> None:
-    """A shuffled 64-bit value keeps NaN payloads and signed zeros."""
+    """__shfl_xor_sync of doubles keeps NaN payloads and signed zeros."""
     x = np.arange(32, dtype=np.float64)
     x[3], x[7] = -0.0, np.array(0x7FF4DEADBEEF0001, np.uint64).view(np.float64)
     target = device.put(np.zeros_like(x))
@@ -84,7 +87,7 @@ def test_shuffle_of_doubles(device: Device, module: LoadedModule) -> None:
 
 
 def test_shuffle_from_a_lane_of_choice(device: Device, module: LoadedModule) -> None:
-    """Every lane may name another source; only the low five bits count."""
+    """Every lane of a shuffle may name another source, whose low five bits count."""
     rng = np.random.default_rng(3)
     x = rng.integers(-(2**31), 2**31, 32).astype(np.int32)
     source = rng.integers(-100, 100, 32).astype(np.int32)
@@ -96,7 +99,7 @@ def test_shuffle_from_a_lane_of_choice(device: Device, module: LoadedModule) -> 
 
 @pytest.mark.parametrize("chunk_lanes", [96, 16384])
 def test_sum_over_a_warp(device: Device, ptx: str, chunk_lanes: int) -> None:
-    """A reduction by shuffles sums every warp of every block."""
+    """A reduction by shuffles gives the sum of each warp, in every block."""
     x = np.arange(5 * 96, dtype=np.float32)
     chunked = device.in_chunks_of(chunk_lanes)
     target = device.put(x)
@@ -109,7 +112,7 @@ def test_sum_over_a_warp(device: Device, ptx: str, chunk_lanes: int) -> None:
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("pattern", ["ones", "zeros", "random"])
 def test_votes(device: Device, module: LoadedModule, mask: int, pattern: str) -> None:
-    """Votes count only the lanes of the mask."""
+    """Ballot, any, all and uni consider only the lanes of the mask."""
     rng = np.random.default_rng(mask)
     values = {"ones": np.ones(64), "zeros": np.zeros(64), "random": rng.integers(0, 2, 64)}
     x = values[pattern].astype(np.int32)
@@ -132,7 +135,7 @@ def test_votes(device: Device, module: LoadedModule, mask: int, pattern: str) ->
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("kinds", [1, 3])
 def test_matches(device: Device, module: LoadedModule, mask: int, dtype: type, kinds: int) -> None:
-    """Lanes with equal values match, with all 64 bits compared."""
+    """match.any and match.all compare all 32 or 64 bits of the lanes in the mask."""
     rng = np.random.default_rng(7)
     x: Array = (rng.integers(0, kinds, 32) * (2**40 if dtype is np.int64 else 5)).astype(dtype)
     y = np.full((3, 32), 9, np.uint32)
@@ -148,7 +151,10 @@ def test_matches(device: Device, module: LoadedModule, mask: int, dtype: type, k
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_reductions(device: Device, module: LoadedModule, mask: int) -> None:
-    """Sums wrap around; minima and maxima are signed or unsigned as requested."""
+    """redux.sync sums wrap around; minima and maxima are signed or unsigned by their type.
+
+    Only lanes of the mask take part.
+    """
     rng = np.random.default_rng(5)
     x = rng.integers(-(2**31), 2**31, 32).astype(np.int32)
     y = np.full((8, 32), 9, np.uint32)
@@ -165,7 +171,10 @@ def test_reductions(device: Device, module: LoadedModule, mask: int) -> None:
 
 
 def test_both_sides_of_a_branch(device: Device, module: LoadedModule) -> None:
-    """Lanes that diverged exchange among themselves, and only they count as active."""
+    """On each side of a branch, lanes exchange values only among themselves.
+
+    The active mask has only the lanes of that side.
+    """
     y = np.zeros(32, np.uint32)
     target = device.put(y)
     result = device.launch(module, "halves", [pointer(target)])
@@ -176,7 +185,7 @@ def test_both_sides_of_a_branch(device: Device, module: LoadedModule) -> None:
 
 
 def test_lanes_wait_for_each_other(device: Device, module: LoadedModule) -> None:
-    """A shuffle happens when the last lane arrives, with the values of all."""
+    """A shuffle waits for the last lane of its mask, and then exchanges all values."""
     y = np.ones(65, np.int32)
     target = device.put(y)
     device.launch(module, "late_lanes", [pointer(target)], block=(64, 1, 1))
@@ -185,7 +194,10 @@ def test_lanes_wait_for_each_other(device: Device, module: LoadedModule) -> None
 
 
 def test_syncwarp_at_two_places(device: Device, module: LoadedModule) -> None:
-    """Lanes at two different __syncwarp meet, so each side sees the other's writes."""
+    """Lanes at two different __syncwarp() calls wait for each other.
+
+    Afterwards, each side of the branch sees the writes of the other side.
+    """
     y = np.zeros(32, np.int32)
     target = device.put(y)
     result = device.launch(module, "two_places", [pointer(target)])
@@ -195,7 +207,7 @@ def test_syncwarp_at_two_places(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.parametrize("mask", MASKS)
 def test_elect(device: Device, module: LoadedModule, mask: int) -> None:
-    """The lowest lane of the mask is the leader, and all lanes get its number."""
+    """elect.sync makes the lowest lane of the mask the leader; all lanes get its number."""
     y = np.full(32, 99, np.uint32)
     target = device.put(y)
     device.launch(module, "elects", [pointer(target), word(mask)])
@@ -220,7 +232,10 @@ def test_masks_that_name_the_wrong_lanes(
     message: str,
     count: int,
 ) -> None:
-    """A mask with wrong lanes is one finding with its line, and existing lanes continue."""
+    """A vote whose mask names wrong lanes is a synccheck finding with its line.
+
+    The lanes that exist continue.
+    """
     target = device.put(np.zeros(32, np.uint32))
     arguments = [pointer(target), word(mask), int32(0)]
     result = device.launch(module, "named_mask", arguments, block=(threads, 1, 1))
@@ -237,9 +252,9 @@ def test_masks_that_name_the_wrong_lanes(
 
 
 def test_lanes_that_have_ended_may_be_named(device: Device, module: LoadedModule) -> None:
-    """A mask may name lanes that have ended.
+    """The mask of a vote may name lanes that have ended, without a finding.
 
-    CUDA requires only the living lanes of a mask to take part.
+    CUDA requires only the running lanes of a mask to take part.
     """
     target = device.put(np.zeros(32, np.uint32))
     arguments = [pointer(target), word(FULL), int32(4)]
@@ -250,7 +265,10 @@ def test_lanes_that_have_ended_may_be_named(device: Device, module: LoadedModule
 
 @pytest.mark.simulator_only
 def test_a_lane_that_never_comes(device: Device, module: LoadedModule) -> None:
-    """Lanes that wait for a lane at a barrier are a finding, and continue without it."""
+    """A vote that waits for a lane which waits at a barrier is a finding.
+
+    The other lanes continue without that lane.
+    """
     target = device.put(np.zeros(32, np.uint32))
     result = device.launch(module, "never_comes", [pointer(target)])
     finding, divergent = result.findings
@@ -262,7 +280,7 @@ def test_a_lane_that_never_comes(device: Device, module: LoadedModule) -> None:
 
 
 def test_barriers_that_count(device: Device, module: LoadedModule) -> None:
-    """bar.red counts, ands and ors over the remaining threads of each block."""
+    """bar.red counts, ands or ors a predicate over the running threads of each block."""
     rng = np.random.default_rng(2)
     x = rng.integers(0, 2, (4, 70)).astype(np.int32)
     x[1], x[2] = 0, 5
@@ -280,7 +298,7 @@ def test_barriers_that_count(device: Device, module: LoadedModule) -> None:
 
 
 def test_barriers_between_two_warps(device: Device, module: LoadedModule) -> None:
-    """bar.arrive does not wait and bar.sync does, in every round."""
+    """A warp at bar.sync waits in every round for the bar.arrive of another warp."""
     y = np.zeros((6, 32), np.int32)
     target = device.put(y)
     arguments = [pointer(target), int32(6)]
@@ -290,7 +308,7 @@ def test_barriers_between_two_warps(device: Device, module: LoadedModule) -> Non
 
 
 def test_barrier_numbers_in_registers(device: Device, module: LoadedModule) -> None:
-    """Each barrier waits for the number of threads given in a register."""
+    """A barrier may take its number and its thread count from registers."""
     y = np.zeros(128, np.int32)
     target = device.put(y)
     device.launch(module, "numbered", [pointer(target), int32(64)], (1, 1, 1), (128, 1, 1))
@@ -299,14 +317,17 @@ def test_barrier_numbers_in_registers(device: Device, module: LoadedModule) -> N
 
 @pytest.mark.simulator_only
 def test_a_barrier_that_too_few_threads_reach(device: Device, module: LoadedModule) -> None:
-    """The error of a barrier that cannot complete names it and its waiting threads."""
+    """A barrier that too few threads reach raises a deadlock error.
+
+    The error has the barrier's number, its line and the waiting threads.
+    """
     arguments = [pointer(device.put(np.zeros(128, np.int32))), int32(96)]
     with pytest.raises(BarrierDeadlock, match=r"at barrier 1, .*warps\.cu:\d+ \(threads 0-63\)"):
         device.launch(module, "numbered", arguments, block=(128, 1, 1))
 
 
 def test_a_cluster_is_one_block(device: Device, module: LoadedModule) -> None:
-    """Barrier and addresses of a cluster of one block are the block's own."""
+    """Barriers and addresses of a cluster of one block are those of the block."""
     y = np.zeros((3, 32), np.uint32)
     target = device.put(y)
     device.launch(module, "cluster_of_one", [pointer(target)], (3, 1, 1))
@@ -316,14 +337,14 @@ def test_a_cluster_is_one_block(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.simulator_only
 def test_clusters_of_more_blocks_are_refused(device: Device, module: LoadedModule) -> None:
-    """A cluster of more than one block is unsupported by name."""
+    """A kernel that requires clusters of two blocks raises an error naming the directive."""
     with pytest.raises(UnsupportedInstruction, match=r"\.reqnctapercluster 2"):
         device.launch(module, "pair_of_blocks", [pointer(0)])
 
 
 @pytest.mark.simulator_only
 def test_unknown_exchanges_are_named(device: Device) -> None:
-    """An exchange of a form that PTX lacks is refused by name."""
+    """`redux.sync.mul`, which PTX does not have, raises an error that names it."""
     y: Array = np.zeros(1, np.uint32)
     with pytest.raises(UnsupportedInstruction, match=r"redux\.sync\.mul\.s32"):
         device.evaluate("redux.sync.mul.s32 %d, %a, -1", y, out=y)
@@ -331,7 +352,10 @@ def test_unknown_exchanges_are_named(device: Device) -> None:
 
 @pytest.mark.parametrize("blocks", [1, 3])
 def test_warps_that_part_as_wholes(device: Device, ptx: str, blocks: int) -> None:
-    """Each warp exchanges among its own lanes, in a full chunk or a partial one."""
+    """Warps that take different branches exchange values only among their own lanes.
+
+    Several blocks, which may run together, do not change this.
+    """
     chunked = device.in_chunks_of(256)
     y = device.put(np.zeros((blocks, 4, 32), np.float32))
     loaded = chunked.machine.load(ptx)
@@ -345,7 +369,7 @@ def test_warps_that_part_as_wholes(device: Device, ptx: str, blocks: int) -> Non
 
 @pytest.mark.simulator_only
 def test_sleeping_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
-    """Threads that only sleep are a deadlock after many rounds."""
+    """Threads that only sleep in an endless loop raise a deadlock error."""
     y = device.put(np.zeros(1, np.int32))
     with pytest.raises(BarrierDeadlock, match=r"32 threads spinning at .*warps\.cu"):
         device.launch(module, "sleeps_for_ever", [pointer(y)])

@@ -1,4 +1,4 @@
-"""Wavefronts of shared memory that the simulator counts for a warp's access."""
+"""Wavefronts of a warp's shared memory accesses: the simulator's counts and a GPU's."""
 
 from __future__ import annotations
 
@@ -36,7 +36,15 @@ def device(memory: Memory) -> Device:
 
 
 def wavefronts(device: Device, module: LoadedModule, kind: str, nbytes: int, pattern: str) -> int:
-    """Return the wavefronts of a pattern's load or store."""
+    """Return how many wavefronts the simulator counts for one access of a warp.
+
+    Args:
+        device: A simulated device with counters.
+        module: The kernels of wavefronts.cu.
+        kind: `load` or `store`.
+        nbytes: Bytes per thread.
+        pattern: Name of the pattern of addresses, as in wavefronts.cu.
+    """
     into, out_of = (device.put(np.zeros(4096, np.uint32)) for _ in range(2))
     arguments = [int32(PATTERNS.index(pattern)), pointer(into), pointer(out_of)]
     counters = device.launch(module, f"{kind}_{nbytes}", arguments).counters
@@ -56,7 +64,7 @@ def wavefronts(device: Device, module: LoadedModule, kind: str, nbytes: int, pat
 def test_wavefronts_are_those_of_a_gpu(
     device: Device, patterns_ptx: str, kind: str, pattern: str
 ) -> None:
-    """Each pattern takes as many wavefronts as on a GPU.
+    """Each pattern of shared memory addresses takes as many wavefronts as on a GPU.
 
     A wavefront serves 128 bytes. It serves twice as many threads if partners load one element.
     """

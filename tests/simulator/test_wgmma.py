@@ -1,4 +1,4 @@
-"""wgmma: descriptors, layouts, types."""
+"""wgmma: matrix descriptors, layouts in shared memory, types and rounding."""
 
 from pathlib import Path
 
@@ -22,17 +22,17 @@ def module(device: Device, compile_ptx: Compile) -> LoadedModule:
 
 
 class Shared:
-    """Shared memory filled with matrices chunk by chunk, in the layouts of the PTX ISA."""
+    """An image of shared memory, filled with matrices in the wgmma layouts of the PTX ISA."""
 
     def __init__(self) -> None:
         self.bytes = np.zeros(65536, np.uint8)
         self.used = 0
 
     def _place(self, start: int, offset: int, mode: int, chunk: Array) -> None:
-        """Store a chunk of 16 bytes at its swizzled place.
+        """Store a chunk of 16 bytes at its swizzled position.
 
-        Swizzling combines the chunk's place in its 128-byte line with the line's number by
-        exclusive or, modulo the chunks of a span.
+        The chunk's position in its 128-byte line is XORed with the line's number modulo the chunks
+        of a swizzle span.
         """
         address = start + offset
         line, position = address // 128, address // 16 % 8
@@ -40,9 +40,9 @@ class Shared:
         self.bytes[at : at + 16] = np.ascontiguousarray(chunk).view(np.uint8)
 
     def k_major(self, matrix: Array, mode: int) -> int:
-        """Store a matrix (line, k) with k contiguous and return its descriptor.
+        """Store a matrix (line, k) with k contiguous, and return its descriptor.
 
-        A row has a span's bytes, and eight lines form a group.
+        Each row of the layout has as many bytes as a swizzle span, and eight lines form a group.
         """
         rows, start, span = matrix.shape[0], self._start(), SPANS[mode]
         each = 16 // matrix.itemsize
@@ -56,7 +56,7 @@ class Shared:
         return self._descriptor(start, leading, stride, mode)
 
     def mn_major(self, matrix: Array, mode: int) -> int:
-        """Store a matrix (line, k) with lines contiguous and return its descriptor."""
+        """Store a matrix (line, k) with lines contiguous, and return its descriptor."""
         rows, length = matrix.shape
         start, span, each = self._start(), SPANS[mode], 16 // matrix.itemsize
         wide = span // 16
@@ -77,17 +77,17 @@ class Shared:
         return self._descriptor(start, leading, stride, mode)
 
     def _start(self) -> int:
-        """Return the next free multiple of 1024 bytes, from where swizzling repeats."""
+        """Return the next free multiple of 1024 bytes, where the swizzle pattern starts anew."""
         return -(-self.used // 1024) * 1024
 
     @staticmethod
     def _descriptor(start: int, leading: int, stride: int, mode: int) -> int:
-        """Return a descriptor, with start, leading and stride offsets in units of 16 bytes."""
+        """Return a wgmma descriptor; it has start, leading and stride in units of 16 bytes."""
         return start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | mode << 62
 
 
 def encode(values: Array, kind: str) -> Array:
-    """Return numbers as elements in memory."""
+    """Return numbers as elements of format `kind`, for device memory."""
     if kind == "bf16":
         return (values.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
     return values.astype({"f16": np.float16, "tf32": np.float32, "s8": np.int8}[kind])
@@ -97,7 +97,7 @@ def run(
     device: Device, module: LoadedModule, name: str, shared: Shared, descriptors: tuple[int, int],
     c: Array, adds: int = 1,
 ) -> Array:  # fmt: skip
-    """Return the matrix D (64, 16) of a kernel whose accumulators start as `c` (64, 16)."""
+    """Run a wgmma kernel; return D (64, 16). Its accumulators start as `c` (64, 16)."""
     kind = {"s8": "s32", "f16_half": "f16"}.get(name, "f32")
     warps = [c[16 * w : 16 * w + 16] for w in range(4)]
     halves = [np.stack([part[:, 8 * j : 8 * j + 8] for part in warps]) for j in range(2)]
@@ -122,7 +122,7 @@ def run(
 
 
 def operands(k: int) -> tuple[Array, Array, Array]:
-    """Return matrices of small integers: A (64, k), B (k, 16), C (64, 16)."""
+    """Return matrices of small random integers: A (64, k), B (k, 16), C (64, 16)."""
     rng = np.random.default_rng(1)
     return (
         rng.integers(-8, 9, (64, k)),
@@ -134,7 +134,7 @@ def operands(k: int) -> tuple[Array, Array, Array]:
 @pytest.mark.parametrize("mode_b", SPANS)
 @pytest.mark.parametrize("mode_a", SPANS)
 def test_k_major_matrices(device: Device, module: LoadedModule, mode_a: int, mode_b: int) -> None:
-    """Operands in shared memory with k contiguous work in every combination of swizzles."""
+    """`wgmma` is right for K-major operands in shared memory, in every pair of swizzle modes."""
     a, b, c = operands(16)
     shared = Shared()
     descriptors = (
@@ -147,7 +147,10 @@ def test_k_major_matrices(device: Device, module: LoadedModule, mode_a: int, mod
 @pytest.mark.parametrize("mode_b", [0, 3])
 @pytest.mark.parametrize("mode_a", SPANS)
 def test_mn_major_matrices(device: Device, module: LoadedModule, mode_a: int, mode_b: int) -> None:
-    """Operands with M and N contiguous work; N = 16 fits spans of at most 32 bytes."""
+    """`wgmma` is right for M-major A and N-major B in shared memory.
+
+    N = 16 allows swizzle spans of at most 32 bytes for B.
+    """
     a, b, c = operands(16)
     shared = Shared()
     descriptors = (
@@ -163,7 +166,7 @@ def test_mn_major_matrices(device: Device, module: LoadedModule, mode_a: int, mo
 def test_other_types(
     device: Device, module: LoadedModule, name: str, kind: str, k: int, sign: int
 ) -> None:
-    """tf32 and s8 operands are K-major, and an imm-scale of -1 negates."""
+    """`wgmma` is right for K-major tf32 and s8; an imm-scale of -1 negates an operand."""
     a, b, c = operands(k)
     shared = Shared()
     descriptors = shared.k_major(encode(a, kind), 3), shared.k_major(encode(b.T, kind), 1)
@@ -172,7 +175,10 @@ def test_other_types(
 
 
 def test_bf16_negated(device: Device, module: LoadedModule) -> None:
-    """A may be K-major while B is N-major, and an imm-scale-a of -1 negates."""
+    """`wgmma` on bf16 is right for K-major A and N-major B.
+
+    An imm-scale-a of -1 negates A.
+    """
     a, b, c = operands(16)
     shared = Shared()
     descriptors = (
@@ -183,7 +189,7 @@ def test_bf16_negated(device: Device, module: LoadedModule) -> None:
 
 
 def test_scale_d_of_zero(device: Device, module: LoadedModule) -> None:
-    """The accumulator is ignored without scale-d, even as NaN, also for f16 sums."""
+    """Without scale-d, wgmma ignores its accumulator, even a NaN, also for f16 sums."""
     a, b, _ = operands(16)
     shared = Shared()
     descriptors = shared.k_major(encode(a, "f16"), 0), shared.k_major(encode(b.T, "f16"), 1)
@@ -193,7 +199,7 @@ def test_scale_d_of_zero(device: Device, module: LoadedModule) -> None:
 
 
 def test_a_in_registers(device: Device, module: LoadedModule) -> None:
-    """Each warp of the group holds sixteen rows of A, in the fragment of mma.m16n8k16."""
+    """`wgmma` takes A from registers: each warp has 16 rows, laid out as in mma.m16n8k16."""
     a, b, c = operands(16)
     shared = Shared()
     descriptor = shared.k_major(encode(b.T, "f16"), 2)
@@ -210,7 +216,10 @@ def test_a_in_registers(device: Device, module: LoadedModule) -> None:
 def test_sums_round_as_the_hardware(
     device: Device, module: LoadedModule, name: str, kind: str, k: int
 ) -> None:
-    """Sums of products of similar and of very different sizes equal those of a GPU."""
+    """`wgmma` rounds sums of products exactly as a GPU, for similar and very different sizes.
+
+    The `device` fixture compares the results with those recorded on a GPU.
+    """
     rng = np.random.default_rng(3)
     for spread in (0, 3, 12):
         scales = [2.0 ** rng.integers(-spread, spread + 1, s) for s in ((64, k), (k, 16))]
@@ -222,7 +231,7 @@ def test_sums_round_as_the_hardware(
 
 
 def test_a_step_along_k_inside_a_span(device: Device, module: LoadedModule) -> None:
-    """A start address 32 bytes later selects the next 16 columns of a swizzled matrix."""
+    """A descriptor start 32 bytes later selects the next 16 values of k, despite the swizzle."""
     rng = np.random.default_rng(2)
     a, b = rng.integers(-8, 9, (64, 64)), rng.integers(-8, 9, (64, 16))
     shared = Shared()

@@ -1,4 +1,4 @@
-"""wmma through <mma.h>."""
+"""wmma through the C++ interface of <mma.h>."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ KERNELS = {
 
 
 def stored(values: Array, kind: str) -> Array:
-    """Return integers as elements in memory."""
+    """Return integers as array elements of format `kind`, for device memory."""
     if kind == "bf16":
         return f32_to_bf16(values.astype(np.float32))
     names = {"f16": "f2", "f32": "f4", "f64": "f8", "s8": "i1", "u8": "u1"}
@@ -36,7 +36,11 @@ def stored(values: Array, kind: str) -> Array:
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_wmma(device: Device, compile_ptx: Compile, name: str) -> None:
-    """Fragments are loaded from rows and columns, multiplied, modified by element and stored."""
+    """`wmma` gives exact results for every type, shape and layout.
+
+    Each kernel loads fragments, multiplies them, changes the sums element by element, and stores
+    them.
+    """
     kind, sum_type, (m, n, k), layout = KERNELS[name]
     module = device.machine.load(
         compile_ptx(Path(__file__).with_name("wmma.cu"), architecture="80")
@@ -60,7 +64,7 @@ def test_wmma(device: Device, compile_ptx: Compile, name: str) -> None:
 
 @pytest.mark.simulator_only
 def test_wmma_checks_what_it_reads(device: Device, compile_ptx: Compile) -> None:
-    """A load beyond a matrix that is too small in memory is found at its line."""
+    """A wmma load past the end of a matrix in memory is a memcheck finding."""
     module = device.machine.load(
         compile_ptx(Path(__file__).with_name("wmma.cu"), architecture="80")
     )
