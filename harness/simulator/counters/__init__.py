@@ -1,4 +1,4 @@
-"""Exact counters of kernels: instructions, bytes, sectors, bank conflicts and divergence.
+"""Exact counters of simulated kernels: instructions, bytes, sectors, bank conflicts, divergence.
 
-harness/profile/ displays them.
+harness/profile/ displays the counters.
 """

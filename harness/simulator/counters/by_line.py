@@ -1,4 +1,4 @@
-"""Counters of the lines of one source file, summed over all kernels of a forward call."""
+"""Counters of each line of one source file, summed over all kernels of a forward call."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _Counted: TypeAlias = LineCounts | AccessCounts | BranchCounts
 
 @dataclass(frozen=True)
 class LineCounters:
-    """The counters of one line, which are exact and the same in every run.
+    """The counters of one source line; they are exact and equal in every run.
 
     Attributes:
-        line: The number of the line.
-        warp_instructions: PTX instructions that warps executed.
-        thread_instructions: PTX instructions, summed over the threads that executed them.
-        requests: Accesses of warps to global memory.
-        sectors: Sectors of 32 bytes that the requests touched.
-        ideal_sectors: Sectors that they would touch if each warp's elements were neighbours.
-        wavefronts: Passes that accesses of shared memory took.
-        ideal_wavefronts: Passes that they would take without bank conflicts.
-        branches: How often a warp executed a branch.
-        divergent: How often a warp's threads diverged at a branch.
+        line: Number of the line.
+        warp_instructions: PTX instructions executed, each counted once for a warp.
+        thread_instructions: PTX instructions executed, each counted once for a thread.
+        requests: Accesses to global memory, each counted once for a warp.
+        sectors: Number of 32-byte sectors that the requests touched.
+        ideal_sectors: The value of `sectors` if the bytes of each request were contiguous.
+        wavefronts: Number of passes that accesses of shared memory needed.
+        ideal_wavefronts: The value of `wavefronts` without bank conflicts.
+        branches: Number of times that a warp executed a branch.
+        divergent: Number of times that the threads of a warp diverged at a branch.
     """
 
     line: int
@@ -44,11 +44,11 @@ class LineCounters:
 
 
 def by_line(kernels: Iterable[KernelProfile], file: str) -> tuple[LineCounters, ...]:
-    """Sum the counters of kernels for each line of a file, in the order of the lines.
+    """Return the counters of each line of a source file, summed over kernels, sorted by line.
 
     Args:
-        kernels: The kernels of a forward call.
-        file: The name of the file without its folder, which is how compilers see it.
+        kernels: Profiles of the kernels of a forward call.
+        file: Name of the file without a folder. The compiler received the file under this name.
     """
     found: dict[int, dict[str, int]] = {}
     for kernel in kernels:
@@ -64,7 +64,7 @@ def by_line(kernels: Iterable[KernelProfile], file: str) -> tuple[LineCounters, 
 
 
 def _numbers(of: _Counted) -> Iterator[tuple[str, int]]:
-    """Yield the counters of a line that these counts contribute to."""
+    """Yield the names and values of the `LineCounters` fields to which `of` contributes."""
     match of:
         case LineCounts():
             yield "warp_instructions", of.warp_instructions

@@ -1,8 +1,8 @@
-"""Classes of instructions for counting, and the number of their floating-point operations.
+"""Classes of PTX instructions for the counters, and the operations that an instruction does.
 
-As in Nsight Compute, an addition or multiplication is one operation and a fused one is two. The
-instructions that implement a division or square root do not count. Operations of matrix
-instructions are counted separately.
+As in Nsight Compute, an addition or multiplication is one floating-point operation, and a fused
+multiply-add is two. Instructions for a division or a square root do not count as floating-point
+operations. The operations of matrix instructions are counted separately.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INTEGERS = frozenset({"b1", "s4", "u4", "s8", "u8"})
 
 
 def classify(instruction: Instruction) -> str:
-    """Return the class that an instruction is counted in, such as `load global` or `float32`."""
+    """Return the class in which counters count an instruction: "load global", "float32" etc."""
     opcode, modifiers = instruction.opcode, instruction.modifiers
     kind = modifiers[-1] if modifiers else ""
     if opcode in ("ld", "ldu", "st", "atom", "red"):
@@ -64,14 +64,14 @@ def classify(instruction: Instruction) -> str:
 
 
 def _space(modifiers: Sequence[str]) -> Space:
-    """Return the state space that the modifiers name, or the generic one."""
+    """Return the state space that an instruction's modifiers name, or the generic space."""
     return next(filter(None, map(space_named, modifiers)), Space.GENERIC)
 
 
 def floating_point_operations(instruction: Instruction) -> tuple[str, int]:
-    """Return the type and number of the floating-point operations of one thread's execution.
+    """Return the type of an instruction, and how many floating-point operations one thread does.
 
-    The number is 0 for matrix instructions and for types that are not floating-point.
+    The number is 0 for matrix instructions and for instructions without a floating-point type.
     """
     opcode, modifiers = instruction.opcode, instruction.modifiers
     kind = modifiers[-1] if modifiers else ""
@@ -82,9 +82,11 @@ def floating_point_operations(instruction: Instruction) -> tuple[str, int]:
 
 
 def matrix_operations(instruction: Instruction) -> tuple[str, int]:
-    """Return the type of a matrix product's factors, and one thread's share of its operations.
+    """Return the type of the factors of a matrix instruction, and its operations per thread.
 
-    The result is `("", 0)` for any other instruction.
+    An operation is a multiplication or an addition. The number for the whole matrix product is
+    divided by the number of threads that execute it. The result is `("", 0)` for an instruction
+    that is not a matrix product.
 
     >>> name = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
     >>> opcode, *modifiers = name.split(".")

@@ -1,4 +1,4 @@
-"""Exact counters of one kernel: PTX instructions, bytes, sectors, bank conflicts and branches."""
+"""Exact counters of a simulated kernel: instructions, bytes, sectors, bank conflicts, branches."""
 
 from __future__ import annotations
 
@@ -25,25 +25,26 @@ from harness.simulator.ptx.space import WINDOWS
 
 @dataclass(frozen=True)
 class AccessCounts:
-    """Counters of one load, store or atomic in the source, summed over the warps that executed it.
+    """Counters of one load, store or atomic instruction of a kernel.
 
-    An asynchronous copy has two of these, one that reads and one that writes.
+    An asynchronous copy has two of these objects: one for its reads and one for its writes.
 
     Attributes:
-        kind: The kind of access, such as `load`.
-        space: The state space that the addresses lead to.
-        bytes_per_thread: The fewest bytes that a thread accesses at a time.
-        file: The source file, or None if the PTX does not have it.
-        line: The line in that file.
-        requests: How often a warp executed the instruction.
-        threads: How often a thread executed it.
-        nbytes: Bytes requested.
-        sectors: Sectors of 32 bytes that were touched, in global memory.
-        ideal_sectors: Sectors that as many neighbouring elements would touch.
-        wavefronts: Passes that were taken, in shared memory.
-        ideal_wavefronts: Passes without bank conflicts.
-        stride: Distance in bytes between the addresses of neighbouring threads. None if not more
-            than half of all pairs of neighbours have the same distance.
+        kind: Kind of access, such as "load".
+        space: State space of the addresses, such as "global"; never "generic".
+        bytes_per_thread: Bytes that a thread accesses at a time. For an asynchronous copy or a
+            similar instruction, this is the least number.
+        file: Path of the source file, or None if the PTX does not have it.
+        line: Line in the source file, or None.
+        requests: Number of times that a warp executed the instruction.
+        threads: Number of times that a thread executed the instruction.
+        nbytes: Bytes that all threads accessed.
+        sectors: Number of 32-byte sectors that the requests touched in global memory.
+        ideal_sectors: The value of `sectors` if the bytes of each request were contiguous.
+        wavefronts: Number of passes that the requests needed in shared memory.
+        ideal_wavefronts: The value of `wavefronts` without bank conflicts.
+        stride: Distance in bytes between the addresses of neighbouring threads. None if at most
+            half of all pairs of neighbours have the same distance.
     """
 
     kind: str
@@ -63,13 +64,14 @@ class AccessCounts:
 
 @dataclass(frozen=True)
 class BranchCounts:
-    """Counters of one branch in the source.
+    """Counters of a branch of a kernel.
 
     Attributes:
-        file: The source file, or None if the PTX does not have it.
-        line: The line in that file.
-        executed: How often a warp executed the branch.
-        divergent: How often its threads diverged there.
+        file: Path of the source file, or None if the PTX does not have it. If the branch was
+            inlined, file and line are those of the outermost call, in the kernel itself.
+        line: Line in the source file, or None.
+        executed: Number of times that a warp executed the branch.
+        divergent: Number of times that the threads of a warp diverged at the branch.
     """
 
     file: str | None
@@ -80,13 +82,14 @@ class BranchCounts:
 
 @dataclass(frozen=True)
 class LineCounts:
-    """Counters of one line in the source.
+    """Numbers of PTX instructions that one source line of a kernel executed.
 
     Attributes:
-        file: The source file, or None if the PTX does not have it.
-        line: The line in that file.
-        warp_instructions: PTX instructions that warps executed.
-        thread_instructions: PTX instructions that threads executed.
+        file: Path of the source file, or None if the PTX does not have it. If the code of a header
+            was inlined, file and line are those of the submission's line that calls it.
+        line: Line in the source file, or None.
+        warp_instructions: PTX instructions executed, each counted once for a warp.
+        thread_instructions: PTX instructions executed, each counted once for a thread.
     """
 
     file: str | None
@@ -101,18 +104,19 @@ class KernelCounters:
 
     Attributes:
         kernel: The kernel's readable name.
-        launches: The number of launches.
-        grid: Blocks of the last launch's grid.
-        block: Threads of the last launch's blocks.
-        dynamic_shared_bytes: Dynamic shared memory of a block in the last launch.
-        thread_instructions: PTX instructions by class, summed over threads.
-        warp_instructions: PTX instructions by class, summed over warps.
-        operations: Floating-point operations by type, without those of matrix instructions.
+        launches: Number of launches.
+        grid: Blocks of the last launch's grid along x, y and z.
+        block: Threads of the last launch's blocks along x, y and z.
+        dynamic_shared_bytes: Bytes of a block's dynamic shared memory in the last launch.
+        thread_instructions: PTX instructions executed, summed over threads. The keys are classes
+            such as "load global" or "float32".
+        warp_instructions: PTX instructions executed, summed over warps, by class.
+        operations: Floating-point operations by PTX type, without those of matrix instructions.
         matrix_operations: Multiplications and additions of matrix instructions, by the type of the
             factors.
         accesses: Counters of each load, store, atomic and asynchronous copy.
         branches: Counters of each branch.
-        lines: Counters of each line.
+        lines: Counters of each source line.
     """
 
     kernel: str
@@ -130,13 +134,19 @@ class KernelCounters:
 
     @property
     def flop(self) -> int:
-        """Floating-point operations, including those of matrix instructions."""
+        """Number of floating-point operations, including those of matrix instructions.
+
+        Products of integer matrices do not count.
+        """
         of_matrices = (n for kind, n in self.matrix_operations.items() if kind not in INTEGERS)
         return sum(self.operations.values()) + sum(of_matrices)
 
     @property
     def lanes_per_instruction(self) -> float:
-        """The average number of threads that execute an instruction of a warp, at most 32."""
+        """Mean number of threads that execute an instruction of a warp, at most 32.
+
+        It is 0 if no instruction was executed.
+        """
         warps = sum(self.warp_instructions.values())
         return sum(self.thread_instructions.values()) / warps if warps else 0.0
 
@@ -149,13 +159,13 @@ _STRIDE, _SPACE = _NUMBERS.index("stride"), _NUMBERS.index("space")
 
 @dataclass(frozen=True)
 class Totals:
-    """The counts of one process that runs blocks of a launch.
+    """The raw counts of one process that runs blocks of a launch.
 
     Attributes:
-        threads: For each basic block, how many threads executed it.
-        warps: For each basic block, how many warps executed it.
-        divergent: For each basic block, how many warps diverged at its end.
-        sites: For each place of an access in the code, the numbers of `SiteCounts`.
+        threads: For each basic block of the kernel, how many times a thread executed it.
+        warps: For each basic block of the kernel, how many times a warp executed it.
+        divergent: For each basic block of the kernel, how many times a warp diverged at its end.
+        sites: For each instruction that accesses memory, the fields of `SiteCounts` as numbers.
     """
 
     threads: npt.NDArray[np.int64]
@@ -165,10 +175,11 @@ class Totals:
 
 
 class Counts:
-    """The counts of a launch while it runs.
+    """The raw counts of a launch while it runs.
 
-    Executions are counted for each basic block, and not for each instruction: all instructions of a
-    basic block are executed equally often. `result` distributes them over the instructions.
+    Executions are counted for each basic block, and not for each instruction, because all
+    instructions of a basic block are executed equally often. `result` makes counters of
+    instructions, lines and branches from these counts.
     """
 
     def __init__(self, program: Program, geometry: Geometry, lanes: int, sites: int) -> None:
@@ -192,16 +203,17 @@ class Counts:
         self.pointer = ctypes.addressof(self._profile)
 
     def _any(self, lanes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return, for each warp, whether one of its threads is in `lanes`."""
+        """Return a boolean for each simulated warp: True if one of its threads is in `lanes`."""
         return np.logical_or.reduceat(lanes, self._starts)
 
     def executed(self, position: int, current: npt.NDArray[np.bool_] | None, count: int) -> None:
-        """Count one execution of a basic block.
+        """Count one execution of a basic block by some threads.
 
         Args:
-            position: The number of the basic block.
-            current: The lanes that executed it; None for all.
-            count: How many lanes that is.
+            position: Number of the basic block.
+            current: Mask of the threads that executed it, or None for all threads of the chunk
+                (blocks that are simulated together).
+            count: Number of those threads.
         """
         self._threads[position] += count
         whole = current is None
@@ -212,35 +224,39 @@ class Counts:
     def diverged(
         self, position: int, taking: npt.NDArray[np.bool_], staying: npt.NDArray[np.bool_]
     ) -> None:
-        """Count the warps that have threads on both sides of a branch.
+        """Count the warps whose threads diverge at a branch.
 
         Args:
-            position: The number of the basic block that the branch ends.
-            taking: The lanes that take the branch.
-            staying: The lanes that do not.
+            position: Number of the basic block that ends with the branch.
+            taking: Mask of the threads that take the branch.
+            staying: Mask of the threads that do not take the branch.
         """
         self._divergent[position] += int((self._any(taking) & self._any(staying)).sum())
 
     def totals(self) -> Totals:
-        """Return a copy of the counts so far."""
+        """Return a copy of the raw counts so far."""
         by_block = (self._threads.copy(), self._warps.copy(), self._divergent.copy())
         return Totals(*by_block, self._table.copy())
 
     def start_from(self, sites: npt.NDArray[np.uint64]) -> None:
-        """Continue from the counts of another process at places of accesses."""
+        """Set the counts of memory accesses to those of another process, to continue from them.
+
+        Args:
+            sites: The field `sites` of the other process's `Totals`.
+        """
         self._table[...] = sites
 
     def add(self, part: Totals, started_from: npt.NDArray[np.uint64]) -> bool:
-        """Add the counts that another process has made since it started from `started_from`.
+        """Add what another process has counted since it started from the counts `started_from`.
 
         Args:
-            part: The counts of the other process.
-            started_from: The counts at places of accesses with which it started.
+            part: All counts of the other process, including `started_from`.
+            started_from: The counts of memory accesses with which the other process started.
 
         Returns:
-            False, with nothing added, if the two processes first saw different strides or state
-            spaces at one place. A single process would have kept only the first one and compared
-            all later accesses with it. So the sums could differ from those of one process.
+            True if the counts were added. False if the two processes recorded different strides or
+            state spaces for one instruction. A single process would have compared all accesses with
+            the first stride, so the sums could differ from its counts. Nothing is added then.
         """
         ours, theirs = self._table, part.sites
         both = (ours[:, _REQUESTS] > 0) & (theirs[:, _REQUESTS] > 0)
@@ -257,11 +273,11 @@ class Counts:
         return True
 
     def result(self, sites: list[Access], dynamic_shared_bytes: int) -> KernelCounters:
-        """Return the counters so far.
+        """Return the counters of the launch so far, by instruction class, access, branch and line.
 
         Args:
-            sites: The access at each place in the code.
-            dynamic_shared_bytes: Dynamic shared memory of a block.
+            sites: The instructions that access memory, in the order of `Compiler.sites`.
+            dynamic_shared_bytes: Bytes of a block's dynamic shared memory.
         """
         threads: Counter[str] = Counter()
         warps: Counter[str] = Counter()
@@ -311,18 +327,27 @@ class Counts:
 
 
 def _written_at(location: Location | None) -> tuple[str | None, int | None]:
-    """Return the submission's line of an instruction; for a header's function, its caller's."""
+    """Return the submission's file and line for an instruction, or (None, None) if unknown.
+
+    If the code of a header was inlined, this is the line of the submission that calls it.
+    """
     place = location and location.written_at
     return (place.file, place.line) if place else (None, None)
 
 
 def _file_and_line(location: Location | None) -> tuple[str | None, int | None]:
-    """Return the place in the kernel itself, outside of inlined functions."""
+    """Return the file and line in the kernel itself, or (None, None) if unknown.
+
+    If the code was inlined, this is the line of the outermost call.
+    """
     return (location.outermost.file, location.outermost.line) if location else (None, None)
 
 
 def _access(step: Access, counts: SiteCounts) -> AccessCounts:
-    """Return the counters of one access, with its stride if most pairs have it."""
+    """Return the counters of an instruction that accesses memory.
+
+    The stride is None unless more than half of the pairs of neighbouring threads have it.
+    """
     alike = 2 * counts.pairs_alike > counts.pairs
     return AccessCounts(
         kind=step.kind,
@@ -342,7 +367,10 @@ def _access(step: Access, counts: SiteCounts) -> AccessCounts:
 
 
 def merged(one: KernelCounters, two: KernelCounters) -> KernelCounters:
-    """Return the sum of two launches of one kernel, with the grid and block of the second."""
+    """Return the sum of the counters of launches of the same kernel.
+
+    Name, grid, block and dynamic shared memory are those of `two`.
+    """
     return KernelCounters(
         two.kernel,
         one.launches + two.launches,
@@ -364,7 +392,7 @@ def _sum(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
 
 
 def _sum_accesses(accesses: tuple[AccessCounts, ...]) -> tuple[AccessCounts, ...]:
-    """Sum the counters of accesses that agree in kind, space, width, line and stride."""
+    """Merge accesses that agree in kind, space, width, file, line and stride; sum the counters."""
     summed: dict[tuple[object, ...], AccessCounts] = {}
     for a in accesses:
         key = (a.kind, a.space, a.bytes_per_thread, a.file, a.line, a.stride)
@@ -392,7 +420,7 @@ def _sum_accesses(accesses: tuple[AccessCounts, ...]) -> tuple[AccessCounts, ...
 
 
 def _sum_branches(branches: tuple[BranchCounts, ...]) -> tuple[BranchCounts, ...]:
-    """Sum the counters of branches for each line."""
+    """Merge branches that agree in file and line, and sum their counters."""
     summed: dict[tuple[object, ...], BranchCounts] = {}
     for a in branches:
         b = summed.get((a.file, a.line))
@@ -405,7 +433,7 @@ def _sum_branches(branches: tuple[BranchCounts, ...]) -> tuple[BranchCounts, ...
 
 
 def _sum_lines(lines: tuple[LineCounts, ...]) -> tuple[LineCounts, ...]:
-    """Sum the counters for each line."""
+    """Merge the counters of the same file and line, and sum them."""
     summed: dict[tuple[str | None, int | None], LineCounts] = {}
     for a in lines:
         b = summed.get((a.file, a.line))

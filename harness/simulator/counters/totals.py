@@ -1,4 +1,4 @@
-"""Profiles of the kernels of one forward call, and their totals."""
+"""Profiles of the kernels that one forward call of a submission launches, and their totals."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from harness.simulator.ptx.space import Space
 
 @dataclass(frozen=True)
 class KernelProfile:
-    """The profile of one kernel.
+    """The profile of one kernel in one forward call.
 
     Attributes:
-        counters: Counters of all its launches.
-        resources: The figures of ptxas, or None if there are none.
-        occupancy: The occupancy that follows from the resources, or None without them.
+        counters: Counters, summed over all launches of the kernel.
+        resources: Registers, shared memory and spills as reported by ptxas, or None without ptxas.
+        occupancy: The theoretical occupancy that follows from the resources and the block size, or
+            None without `resources`.
     """
 
     counters: KernelCounters
@@ -34,23 +35,25 @@ class KernelProfile:
 
 @dataclass(frozen=True)
 class Totals:
-    """Totals of all kernels of one forward call, which are exact and the same in every run.
+    """The sums of the counters of all kernels of one forward call.
+
+    They are exact and equal in every run.
 
     Attributes:
-        launches: The number of launches.
-        warp_instructions: PTX instructions that warps executed.
-        thread_instructions: PTX instructions, summed over the threads that executed them.
-        flop: Floating-point operations; a fused one counts as two.
-        requests: Loads, stores, atomics and asynchronous copies of warps in global memory. A bulk
-            copy counts as one request for each 128 bytes.
-        sectors: Sectors of 32 bytes that the requests touched.
-        wavefronts: Passes that accesses of shared memory took.
-        ideal_wavefronts: Passes that they would take without bank conflicts.
+        launches: Number of launches.
+        warp_instructions: PTX instructions executed, each counted once for a warp.
+        thread_instructions: PTX instructions executed, each counted once for a thread.
+        flop: Floating-point operations; a fused multiply-add counts as two.
+        requests: Loads, stores, atomics and asynchronous copies in global memory, each counted once
+            for a warp. A bulk copy counts as one request for each 128 bytes.
+        sectors: Number of 32-byte sectors that the requests touched.
+        wavefronts: Number of passes that accesses of shared memory needed.
+        ideal_wavefronts: The value of `wavefronts` without bank conflicts.
         local_bytes: Bytes read and written in local memory. They include the registers that ptxas
             spills, as if every thread executed each spill once.
-        registers: Registers of a thread, the most of all kernels; None without figures of ptxas.
-        occupancy: The lowest occupancy of all kernels, as a fraction of a multiprocessor's warps;
-            None without figures of ptxas.
+        registers: The most registers of a thread among all kernels; None if ptxas reported none.
+        occupancy: The lowest theoretical occupancy among all kernels, as a fraction of the warps
+            that a multiprocessor can hold; None if ptxas reported no resources.
     """
 
     launches: int
@@ -67,17 +70,25 @@ class Totals:
 
     @property
     def sectors_per_request(self) -> float | None:
-        """Sectors of global memory for each request, or None without requests."""
+        """Mean number of 32-byte sectors per request to global memory; None without requests."""
         return self.sectors / self.requests if self.requests else None
 
     @property
     def bank_conflicts(self) -> float | None:
-        """Passes through shared memory over those needed, or None if it was not used."""
+        """Passes through shared memory, divided by the passes needed without bank conflicts.
+
+        It is 1 without bank conflicts, and None if the kernels did not use shared memory.
+        """
         return self.wavefronts / self.ideal_wavefronts if self.ideal_wavefronts else None
 
 
 def kernel_profile(plain: Mapping[str, Any]) -> KernelProfile:
-    """Make one kernel's profile from a worker's answer to the step `profile`."""
+    """Make a kernel's profile from plain data (dicts, lists, strings, numbers).
+
+    Args:
+        plain: The fields of `KernelCounters` under "counters", and those of `Resources` under
+            "resources"; the latter may be None.
+    """
     data = dict(plain["counters"])
     data["grid"], data["block"] = tuple(data["grid"]), tuple(data["block"])
     data["accesses"] = tuple(AccessCounts(**access) for access in data["accesses"])
@@ -93,7 +104,7 @@ def kernel_profile(plain: Mapping[str, Any]) -> KernelProfile:
 
 
 def totals(kernels: Sequence[KernelProfile]) -> Totals:
-    """Return the totals of the kernels of one forward call."""
+    """Return the sums of the counters of all kernels of one forward call."""
     counters = [kernel.counters for kernel in kernels]
     accesses = [access for counted in counters for access in counted.accesses]
     in_global = [access for access in accesses if access.space == Space.GLOBAL]

@@ -1,4 +1,4 @@
-"""Execution of actions: gathers the warps or warpgroups that they need, and parks waiting threads.
+"""Execution of actions; threads wait until their warp or warpgroup is complete.
 
 An action is an instruction that needs more than its own thread's registers, such as `mma.sync`,
 `wgmma`, `cp.async` or a wait at an mbarrier.
@@ -26,11 +26,12 @@ _MOST_EXPIRED = 200
 
 
 class ActionExecutor:
-    """Executor of the actions of one chunk of blocks.
+    """Executor of actions (such as `mma.sync`) for one chunk (blocks that are simulated together).
 
     Attributes:
-        parked: For each block of code, the threads that wait there. They wait for other threads of
-            their group or for their condition.
+        parked: By number of the action's basic block, a mask of the threads that wait at the
+            action. They wait for the rest of their warp or warpgroup, or for the action's
+            condition.
     """
 
     def __init__(
@@ -50,19 +51,31 @@ class ActionExecutor:
         self._expirations = 0
 
     def start(self, first_block: int) -> None:
-        """Reset the state for the next chunk, whose first block is at place `first_block`."""
+        """Remove all waiting threads, and start the next chunk (blocks simulated together).
+
+        Args:
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+        """
         self.parked, self._expired, self._expirations = {}, {}, 0
         self._memory.first_block = first_block
 
     def finish(self) -> None:
-        """Complete the copies under way when all threads have ended."""
+        """Complete all unfinished asynchronous copies; called when all threads have ended."""
         self._memory.finish()
 
     def arrive(self, position: int, end: Perform, lanes: Mask, uniform: int) -> tuple[Mask, int]:
-        """Execute the action for the threads that can go on, and park the others.
+        """Execute an action (such as `mma.sync`) for some threads; park those that must wait.
+
+        Args:
+            position: Number of the action's basic block.
+            end: The action.
+            lanes: Mask of the threads that have arrived at the action.
+            uniform: Registers that hold one value for all threads (a bit mask).
 
         Returns:
-            The threads that go on, and `uniform` without the registers that the action wrote.
+            A mask of the threads that executed the action, and `uniform` without the registers
+            that the action wrote.
         """
         parked = self.parked.pop(position, None)
         if parked is not None:
@@ -78,7 +91,12 @@ class ActionExecutor:
         return going, uniform
 
     def satisfied(self, program: Program, uniform: int) -> dict[int, Mask]:
-        """Remove and return parked threads whose condition is now true, by block of code."""
+        """Remove and return threads that wait at an action (such as an mbarrier wait).
+
+        All threads at an action are returned if the action's condition is now true for at least
+        one of them. They must arrive at the action again. The result has a mask of threads for
+        each number of an action's basic block.
+        """
         found = {}
         for position, lanes in list(self.parked.items()):
             end = program.blocks[position].end
@@ -89,10 +107,11 @@ class ActionExecutor:
         return found
 
     def expire(self, program: Program) -> dict[int, Mask]:
-        """Remove and return the threads whose wait ends without success, by block of code.
+        """End waits for a condition without success; remove and return the waiting threads.
 
-        The action runs for them all the same, and can report the failure, as `mbarrier.try_wait`
-        does.
+        The action (the instruction that waits) still runs for these threads. It can report the
+        failure, as `mbarrier.try_wait` does. The result has a mask of threads for each number of
+        an action's basic block. It is empty after 200 calls in a row in which waits only expired.
         """
         found = {}
         # On a GPU, `mbarrier.try_wait` returns false after a time limit, and the program usually
@@ -111,7 +130,11 @@ class ActionExecutor:
         return found
 
     def unmet_condition(self, program: Program) -> tuple[UnmetCondition, Mask]:
-        """Return the error for parked threads that nothing can release, and those threads."""
+        """Return the error for threads that wait forever at an action (such as an mbarrier wait).
+
+        The second result is a mask of these threads. If threads wait at several actions, only the
+        first action in the program counts.
+        """
         position, lanes = min(self.parked.items())
         end = program.blocks[position].end
         assert isinstance(end, Perform)  # noqa: S101
@@ -130,10 +153,11 @@ class ActionExecutor:
         return error, lanes
 
     def _whole(self, action: Action, lanes: Mask) -> Mask:
-        """Return the threads whose group is complete.
+        """Return the threads whose warp or warpgroup is complete, as a mask.
 
-        A group is `action.group` threads in a row of one block. Threads after a block's last whole
-        group never form one.
+        A warp or warpgroup is complete if all of its threads are in `lanes`. It has `action.group`
+        consecutive threads of one block. If the block's size is not a multiple of this number, the
+        remaining threads are never returned.
         """
         size = action.group
         if size == 1:
@@ -150,10 +174,11 @@ class ActionExecutor:
     def _can_go(
         self, position: int, end: Perform, lanes: Mask, uniform: int
     ) -> tuple[Mask, list[Array]]:
-        """Return the threads that can execute the action now, and the condition's inputs.
+        """Return the threads that can execute the action now, and the inputs of its condition.
 
-        A thread can go on when its group is complete and its condition is true or its wait has
-        expired. The list of inputs is empty where the condition was not evaluated.
+        A thread can execute the action when its warp or warpgroup is complete, and the condition is
+        true or the thread's wait has expired. The list of inputs is empty if the condition was not
+        evaluated.
         """
         going = self._whole(end.action, lanes)
         ready = end.action.ready

@@ -1,4 +1,4 @@
-"""Memory as actions access it, with all checks, and the copies under way."""
+"""Memory access for actions (such as `cp.async`), with all checks, and unfinished copies."""
 
 from __future__ import annotations
 
@@ -38,13 +38,16 @@ _MOST_FAULTS = 256
 
 
 class ActionMemory:
-    """Memory and copies under way, shared by the actions of one chunk of blocks.
+    """Memory and unfinished copies of one chunk (blocks that are simulated together).
+
+    All actions of the chunk share this object.
 
     Args:
-        compiler: The program's compiler, which also has the native functions.
-        private: The chunk's memory, with pointers to the race check and the counters.
+        compiler: The compiler of the kernel's basic blocks, which also has the C functions.
+        private: The chunk's shared and local memory and arguments, with pointers to the race check
+            and the counters.
         faults: Collector of faulty accesses.
-        ordering: Receiver of waits and arrivals, or None where races are not checked.
+        ordering: Receiver of waits and arrivals at mbarriers, or None if races are not checked.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class ActionMemory:
         self._faults = faults
 
     def finish(self) -> None:
-        """Complete the copies under way when all threads have ended."""
+        """Complete all unfinished asynchronous copies; called when all threads have ended."""
         for grouped in (self.copies, self.bulk_reads, self.bulk_writes):
             for transfer in grouped.drain():
                 self.settle(transfer)
@@ -74,14 +77,18 @@ class ActionMemory:
             self.deliver(transfer)
 
     def settle(self, transfer: Transfer) -> None:
-        """Complete a copy for which the threads that started it have waited."""
+        """Complete an asynchronous copy after the threads that started it have waited for it.
+
+        The copy then counts, for race detection, as an access of these threads.
+        """
         self.deliver(transfer)
         self._hand_over(transfer, THREAD)
 
     def deliver(self, transfer: Transfer) -> None:
-        """Mark the destination of a copy as written.
+        """Mark the destination of an asynchronous copy as written.
 
-        Race detection does not learn from this which threads have waited for the copy.
+        Nothing happens if `transfer` is the reading part of a copy. Race detection is not affected:
+        it learns separately that threads have waited for the copy.
         """
         if not transfer.is_read:
             lanes, addresses = _plain(transfer.lanes, transfer.addresses)
@@ -95,9 +102,10 @@ class ActionMemory:
             )
 
     def entrust(self, transfer: Transfer, agent: Agent) -> None:
-        """Make `agent` responsible for a copy, instead of the threads that started it.
+        """Make race detection treat an asynchronous copy as an access of `agent`.
 
-        The agent, such as an mbarrier's phase, later announces that the copy is complete.
+        Before, the copy counts as an access of the threads that started it. The agent, such as an
+        mbarrier's phase, later announces that the copy is complete.
         """
         self._hand_over(transfer, agent)
 
@@ -120,18 +128,21 @@ class ActionMemory:
         *,
         is_store: bool,
     ) -> None:
-        """Call a function of rows.c and report the faults that it found.
+        """Call a C function that accesses rows of memory, and report the faults that it found.
+
+        A row is `nbytes` consecutive bytes that one thread accesses.
 
         Args:
-            end: The action.
+            end: The action (an instruction such as `cp.async`) that accesses the rows.
             space: State space of the rows.
-            lanes: Thread of each row.
+            lanes: The thread of each row, by its number among the threads simulated together.
             addresses: Address of each row.
             nbytes: Bytes of a row.
-            align: Required alignment in bytes; 0 for `nbytes`.
-            call: Function that receives the leading arguments common to rows.c and the address of
-                the fault bytes. It returns nonzero if there are faults.
-            is_store: True for stores.
+            align: Required alignment in bytes; 0 means `nbytes`.
+            call: Receives the leading arguments that the functions of rows.c share, and the
+                address of an array with one fault byte for each row. It returns nonzero if there
+                are faults.
+            is_store: True for stores, False for loads.
         """
         faults = np.zeros(len(lanes), np.uint8)
         align = align or nbytes
@@ -161,7 +172,21 @@ class ActionMemory:
         what: int,
         data: Bytes | None = None,
     ) -> None:
-        """Report an access that is about to happen to the race check."""
+        """Report an action's access of memory to the race check, before the access happens.
+
+        An action is an instruction such as `cp.async`. Do nothing if races are not checked.
+
+        Args:
+            end: The action.
+            space: State space of the rows.
+            lanes: The thread of each row, by its number among the threads simulated together.
+            addresses: Address of each row.
+            nbytes: Bytes of a row.
+            align: Required alignment in bytes; 0 means `nbytes`.
+            by: The agent that does the access: the thread or an asynchronous unit.
+            what: Kind of the access, such as `READS` or `WRITES` of the native bindings.
+            data: The bytes to write, of shape (rows, nbytes), or None if there are none.
+        """
         if self._private.spaces.race:
             site = self.compiler.action_site(end, is_store=what == WRITES)
             actor = Actor(site, by.how, by.number, by.clock)
@@ -177,7 +202,16 @@ class ActionMemory:
         *,
         is_store: bool,
     ) -> None:
-        """Report an access to the counters."""
+        """Count an action's access to rows of memory; do nothing if counters are switched off.
+
+        Args:
+            end: The action (an instruction such as `cp.async`).
+            space: State space of the rows.
+            lanes: The thread of each row, by its number among the threads simulated together.
+            addresses: Address of each row.
+            nbytes: Bytes of a row.
+            is_store: True for stores, False for loads.
+        """
         if self._private.spaces.profile and len(lanes):
             lanes, addresses = _plain(lanes, addresses)
             self.compiler.native.profile_rows(
@@ -222,7 +256,10 @@ def _plain(lanes: Lanes, addresses: Array) -> tuple[Lanes, Array]:
 
 
 def _access(end: Perform, space: Space, nbytes: int, *, is_store: bool) -> Access:
-    """Return the action's access to `nbytes` bytes in the form that fault messages need."""
+    """Return an `Access` that describes an action's access of `nbytes` bytes in fault messages.
+
+    It has the instruction and the source location of the action (such as `cp.async`).
+    """
     zero = Constant(Immediate(0))
     sources = (zero,) if is_store else ()
     return Access(space, "b8", nbytes, zero, 0, end.instruction, end.location, (), sources)

@@ -1,7 +1,4 @@
-"""The threads that execute one action together.
-
-The class implements the protocol `actions.action.ActiveThreads` on a chunk of blocks.
-"""
+"""The threads that execute one action (such as `mma.sync`) together, and their memory."""
 
 # ruff: noqa: D102 - the protocol has the docstrings
 
@@ -38,13 +35,13 @@ from harness.simulator.ptx.space import Space
 
 @dataclass
 class ThreadsAtAction:
-    """The threads at one action, with access to the chunk's memory.
+    """The threads that execute one action together, as the protocol `ActiveThreads`.
 
     Attributes:
-        memory: Memory that the threads access.
+        memory: Memory that the threads access, with all checks.
         end: The action.
-        lanes: The threads' numbers in the chunk.
-        block_threads: Threads of one block.
+        lanes: The threads' numbers in their chunk (blocks that are simulated together).
+        block_threads: Number of threads in a block.
     """
 
     memory: ActionMemory

@@ -17,12 +17,12 @@ from harness.simulator.sanitizer.synccheck import Arrival, Arrivals
 
 @dataclass(frozen=True, slots=True)
 class WaitingAtBarrier:
-    """Threads that wait at a barrier.
+    """Threads that wait at one barrier instruction.
 
     Attributes:
-        barrier: The barrier.
-        block: Block of code where the threads go on.
-        lanes: The threads.
+        barrier: The barrier instruction, with its barrier number and thread count.
+        block: Number of the basic block where the threads continue.
+        lanes: Mask of the threads; empty for `bar.arrive`, whose threads do not wait.
     """
 
     barrier: Barrier
@@ -31,10 +31,10 @@ class WaitingAtBarrier:
 
 
 class BlockBarriers:
-    """The barriers of a chunk's thread blocks.
+    """The barriers of the thread blocks of a chunk (blocks that are simulated together).
 
-    A barrier is complete when as many threads have arrived as it asks for. A barrier without a
-    number of threads is complete when all threads of the block that have not ended have arrived.
+    A barrier is complete when as many threads of the block have arrived as the instruction asks
+    for. If the instruction gives no thread count, all threads that have not ended must arrive.
     """
 
     def __init__(self, team: Team, exits: ThreadExits) -> None:
@@ -47,12 +47,16 @@ class BlockBarriers:
         """A superset of the threads counted in `_arrivals`, by barrier number."""
 
     def clear(self) -> None:
-        """Forget all waiting threads and arrivals."""
+        """Remove all waiting threads and arrivals, before the next blocks are simulated."""
         self.waiting = []
         self._arrivals, self._gone_on = {}, {}
 
     def add(self, barrier: Barrier, block: int, lanes: Lanes) -> None:
-        """Record lanes that have arrived at a barrier with a known number and thread count."""
+        """Record the threads `lanes`, which have arrived at a barrier.
+
+        The barrier's number and thread count must be constants (see `by_operands`). The threads
+        continue at basic block `block`.
+        """
         if barrier.is_arrival:
             present = self._arrivals.get(barrier.number, 0)
             self._arrivals[barrier.number] = present + self._per_block(lanes)
@@ -63,12 +67,15 @@ class BlockBarriers:
         self.waiting.append(WaitingAtBarrier(barrier, block, lanes))
 
     def release(self, alive: Lanes, tell: Callable[[Arrivals], None]) -> list[Going]:
-        """Remove and return the threads whose barriers are complete.
+        """Remove and return the waiting threads whose barriers are complete.
+
+        The result has pairs of a basic block's number and a mask of the threads that continue
+        there.
 
         Args:
             alive: The threads that have not ended.
-            tell: Called for each complete barrier with its arrivals, including threads that did not
-                wait.
+            tell: Called once for each complete barrier number with the threads that arrived,
+                including threads at `bar.arrive`, which did not wait.
         """
         # A barrier is identified by its number, as in PTX, not by its instruction: threads at
         # different instructions with the same number meet. Whether CUDA C++ allows that is decided
@@ -132,14 +139,17 @@ class BlockBarriers:
 def by_operands(
     barrier: Barrier, lanes: Lanes, numbers: Array | None, counts: Array | None
 ) -> list[tuple[Barrier, Lanes]]:
-    """Split lanes at a barrier by the barrier number and thread count that their registers hold.
+    """Split threads at a barrier instruction by the barrier number and thread count they use.
+
+    Return a pair for each number and count: the barrier with these values, and its threads.
 
     Args:
         barrier: The barrier instruction.
-        lanes: The threads at it.
-        numbers: Barrier numbers, one for each thread or one for all; None where the instruction has
-            a constant number.
-        counts: Thread counts, likewise.
+        lanes: Mask of the threads that have arrived at the instruction.
+        numbers: Barrier numbers from a register, one for each thread or one for all; None if the
+            instruction has a constant number.
+        counts: Thread counts from a register, one for each thread or one for all; None if the
+            instruction has a constant thread count or none.
     """
     each_number = np.full(lanes.shape, barrier.number)
     if numbers is not None:

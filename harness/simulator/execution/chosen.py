@@ -1,7 +1,7 @@
-"""Choice of a few blocks of a launch that run in place of all.
+"""Choice of a few thread blocks of a launch, so that not all blocks need to be simulated.
 
-Inputs with more elements than 32 bits can count are present only in a few parts. Only the blocks
-that may work on those parts run. Where all blocks would take too long, blocks drawn at random run.
+Only a few parts of an input of more than 2**32 elements are used. Only the blocks that may work on
+these parts run. If all blocks of another launch would take too long, randomly drawn blocks run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ _FEW_AT_RANDOM = 256
 
 @dataclass(frozen=True)
 class Near:
-    """The parts of the data that the chosen blocks work on.
+    """The positions of the used parts of a huge tensor, which select the blocks to run.
+
+    A kernel may use any dimension of the grid for the large dimension of the tensor. Each grid
+    dimension is therefore reduced to the blocks that these parts select.
 
     Attributes:
-        places: Relative positions of the parts in the whole, from 0 to 1. Any dimension of the grid
-            may correspond to the large dimension.
-        numbers: Indices of the parts. They matter where parts are dealt out in turn to the blocks
-            along a dimension.
+        places: Relative positions of the parts in the tensor, from 0 to 1. They select the right
+            blocks if each block works on a contiguous piece, in order.
+        numbers: Indices of the parts. They select the right blocks if part n belongs to block n
+            modulo the number of blocks.
     """
 
     places: tuple[float, ...]
@@ -35,19 +38,21 @@ class Near:
 
 @dataclass(frozen=True)
 class AtRandom:
-    """The choice of blocks at random.
+    """A request to run randomly drawn blocks instead of all blocks.
 
     Attributes:
-        seed: Seed of the choice, which the submission does not know.
+        seed: Seed of the random draw; it is kept secret from the submission.
     """
 
     seed: int
 
 
 def chosen_blocks(geometry: Geometry, near: Near | AtRandom) -> tuple[int, ...]:
-    """Return the numbers of the blocks that run, or none if all blocks run.
+    """Return the numbers of the blocks that run, ascending; empty if all blocks run.
 
-    They may work on the parts, or are drawn at random beside the first and the last one.
+    With `Near`, these are the blocks that may work on its parts, and the first and last block along
+    each dimension. With `AtRandom`, these are the first block, the last block and 254 random ones.
+    All blocks run if the launch has at most 1024 blocks, or 256 with `AtRandom`.
     """
     if isinstance(near, AtRandom):
         return _drawn(geometry.blocks, near.seed) if geometry.blocks > _FEW_AT_RANDOM else ()

@@ -1,13 +1,13 @@
-"""Compilation of basic blocks to Python functions.
+"""Compilation of basic blocks of PTX to Python functions that run on all threads at once.
 
-A block is compiled once for each state of the threads that matters:
+A basic block is compiled once for each state of the threads that affects its code:
 
 - `uniform`: the registers that hold one value for all threads. They are arrays of length 1.
-- `kept`: the registers whose values other threads, which are elsewhere at the moment, still need.
-- `in_step`: whether all threads run the block together. The code then has no masks.
+- `kept`: the registers whose values threads outside this basic block still need.
+- `in_step`: whether all threads run the basic block together. The code then has no masks.
 
-Where the threads are not in step, only the registers in `kept` are written through a mask. No
-thread reads what the other registers receive in idle threads.
+If some threads do not run the basic block, only the registers in `kept` are written through a mask.
+The other registers may get any value in those threads, because no thread reads it.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ _ACTION_NAMES = {"cp": COPY, "wgmma": "wgmma", "mbarrier": "mbarrier operation"}
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of the threads that a block is compiled for.
+    """The state of the threads for which a basic block is compiled.
 
     Attributes:
-        uniform: Registers that hold one value for all threads, as bits.
-        kept: Registers whose values in idle threads must be kept, as bits.
-        in_step: True if all threads of the chunk take part.
+        uniform: Registers that hold one value for all threads (a bit mask).
+        kept: Registers that must keep their values in threads that do not run the basic block, as
+            bits.
+        in_step: True if all threads that are simulated together run the basic block.
     """
 
     uniform: int
@@ -60,14 +61,17 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A block as a function, and its effect on which registers are uniform.
+    """A basic block compiled to a function, and its effect on which registers are uniform.
+
+    A register is uniform if it holds one value for all threads.
 
     Attributes:
-        run: The function.
-        becomes_uniform: Registers that are uniform after it and were not before, as bits.
-        becomes_varying: Registers that are uniform before it but not after it, as bits.
-        condition: Slot of the branch's register, or -1 without a branch.
-        condition_is_uniform: True if all threads have the same condition.
+        run: The function, which executes the block's steps but not the branch at its end.
+        becomes_uniform: Registers that only the function makes uniform (a bit mask).
+        becomes_varying: Registers that are uniform before the function runs but not afterwards, as
+            bits.
+        condition: Index in `Slots.pairs` of the branch's condition, or -1 without a branch.
+        condition_is_uniform: True if the register of the branch's condition is uniform.
     """
 
     run: Callable[..., None]
@@ -79,12 +83,12 @@ class Compiled:
 
 @dataclass
 class Slots:
-    """The numbered views of registers that compiled code uses, each a register and a type.
+    """The slots of compiled code: each is a register that is viewed as a PTX type.
 
     Attributes:
         bits: Width of each register in bits; 1 for a predicate.
-        pairs: Register and type of each slot.
-        numbers: Slot of each pair.
+        pairs: For each slot, the register's number and the type.
+        numbers: Index in `pairs` of each register and type.
     """
 
     bits: list[int]
@@ -92,7 +96,7 @@ class Slots:
     numbers: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def number(self, register: int, kind: str) -> int:
-        """Return the slot of a register viewed as a type; add it if it is new."""
+        """Return the slot of a register that is viewed as PTX type `kind`; add it if it is new."""
         key = register, kind
         if key not in self.numbers:
             self.numbers[key] = len(self.pairs)
@@ -101,13 +105,14 @@ class Slots:
 
 
 class Compiler:
-    """The compiler of one program's blocks.
+    """The compiler of one kernel's basic blocks to Python functions.
 
     Attributes:
-        program: The program.
+        program: The kernel, lowered to steps on numbered registers.
         native: The simulator's C functions.
-        slots: Views of registers that the compiled code uses.
-        sites: Places in the program that access memory. An action has two, for reading and writing.
+        slots: Registers and types that the compiled code uses.
+        sites: The loads, stores and atomics of the kernel, in order. Two further accesses for each
+            action (such as `cp.async`) follow: the action's reads and its writes.
     """
 
     def __init__(self, program: Program, native: Native) -> None:
@@ -135,7 +140,7 @@ class Compiler:
         }
 
     def compile(self, block: Block, state: State) -> Compiled:
-        """Compile the block for one state."""
+        """Compile a basic block for one state of the threads."""
         writer = Writer(self, state)
         for step in block.steps:
             self.write(step, writer)
@@ -159,7 +164,7 @@ class Compiler:
         )
 
     def write(self, step: Step, writer: Writer) -> None:
-        """Add the lines of one step to `writer`."""
+        """Add the Python lines of one step of a basic block to `writer`."""
         if isinstance(step, Compute):
             writer.compute(step)
         elif isinstance(step, Order):
@@ -170,18 +175,26 @@ class Compiler:
             writer.access(step)
 
     def function(self, function: object) -> str:
-        """Return a name for the function in compiled code."""
+        """Make a Python function available to compiled code; return its name there."""
         name = f"f{id(function)}"
         self._globals[name] = function
         return name
 
     def vector(self, name: str, inputs: int) -> str:
-        """Return a name for a function of arithmetic.c in compiled code."""
+        """Make a function of arithmetic.c available to compiled code; return its name there.
+
+        Args:
+            name: Name of the C function.
+            inputs: Number of the operands that it takes.
+        """
         self._globals[f"native_{name}"] = self.native.vector(name, inputs)
         return f"native_{name}"
 
     def constant(self, value: Immediate, kind: str) -> tuple[str, int]:
-        """Return a name for an array that holds the constant, and the array's address."""
+        """Store a constant as an array of length 1 and PTX type `kind` for compiled code.
+
+        Return the array's name in compiled code, and the address of its data.
+        """
         key = kind, value
         if key not in self._constants:
             name = f"c{len(self._constants)}"
@@ -192,7 +205,10 @@ class Compiler:
         return name, array.ctypes.data
 
     def temporary(self, bits: int, position: int) -> int:
-        """Return a register that no instruction names, for the output at `position` of a step."""
+        """Return a register for intermediate results, which no instruction of the program uses.
+
+        It has `bits` bits, and holds the output at index `position` of a step. All steps share it.
+        """
         key = bits, position
         if key not in self._temporaries:
             self._temporaries[key] = len(self.slots.bits)
@@ -200,19 +216,22 @@ class Compiler:
         return self._temporaries[key]
 
     def site(self, step: Access) -> int:
-        """Return the index in `sites` of a step that accesses memory."""
+        """Return the index in `sites` of a load, store or atomic."""
         return self._site_numbers[id(step)]
 
     def action_site(self, end: Perform, *, is_store: bool) -> int:
-        """Return the index in `sites` of what the action writes (`is_store`) or reads."""
+        """Return the index in `sites` of an action's writes (`is_store`) or of its reads.
+
+        An action is an instruction such as `cp.async`.
+        """
         return self._action_sites[id(end)] + is_store
 
     def shape(self, step: Access, *, once: bool = False) -> Shape:
-        """Return the description of an access that access.c needs.
+        """Return the C struct that describes an access to the functions of access.c.
 
         Args:
             step: The access.
-            once: True if one access stands for all threads.
+            once: True if one load serves all threads.
         """
         site = self.site(step)
         if (site, once) not in self._shapes:
@@ -235,7 +254,10 @@ class Compiler:
 
 
 def _access_of(end: Perform, *, is_store: bool) -> Access:
-    """Return an action's reading or writing as an access, for counts and messages."""
+    """Return an `Access` for the writes (`is_store`) or reads of an action such as `cp.async`.
+
+    Counters and messages describe the action by it.
+    """
     zero = Constant(Immediate(0))
     return Access(
         Space.GENERIC,
@@ -252,7 +274,7 @@ def _access_of(end: Perform, *, is_store: bool) -> Access:
 
 
 def constant_array(value: Immediate, kind: str) -> Array:
-    """Return an array of length 1 that holds a constant as the type `kind`."""
+    """Return an array of length 1 that holds a constant of a PTX instruction as PTX type `kind`."""
     dtype = np.dtype(DTYPES[kind])
     if kind == "pred":
         return np.array([value.value != 0])
@@ -274,10 +296,11 @@ def constant_array(value: Immediate, kind: str) -> Array:
 
 
 class Writer:
-    """Writer of one block's lines for one state; tracks which registers become uniform.
+    """Writer of the Python code of one basic block, for one state of the threads.
 
-    The code reads V and U, the views with one element for each thread and the views with one for
-    all. VP and UP are the addresses of their data.
+    It tracks which registers become uniform (hold one value for all threads). The code reads `V`,
+    the register arrays with one element for each thread, and `U`, those with one element for all
+    threads. `VP` and `UP` are the addresses of their data.
     """
 
     def __init__(self, compiler: Compiler, state: State) -> None:
@@ -301,7 +324,10 @@ class Writer:
         return f"U[{slot}]" if self._is_uniform(source) else f"V[{slot}]"
 
     def _pointer(self, source: Source, kind: str) -> tuple[str, int]:
-        """Return the address of a source as an expression, and its stride (0 for one value)."""
+        """Return a Python expression for the address of an operand's data, and the stride.
+
+        The stride counts elements: 1 for one value for each thread, 0 for one value for all.
+        """
         if isinstance(source, Constant):
             return str(self.compiler.constant(source.value, kind)[1]), 0
         slot = self.slots.number(source, kind)
@@ -314,14 +340,17 @@ class Writer:
             self.uniform &= ~(1 << register)
 
     def _spread(self, register: int) -> None:
-        """Copy a uniform register's value to all threads."""
+        """Write code that copies the one value of a uniform register to an element for each thread.
+
+        Do nothing if the register is not uniform.
+        """
         if self.uniform >> register & 1:
             slot = self.slots.number(register, _plain(self.slots.bits[register]))
             self.lines.append(f"V[{slot}][...] = U[{slot}]")
             self._set_uniform(register, uniform=False)
 
     def compute(self, step: Compute) -> None:
-        """Write an operation that a thread computes by itself."""
+        """Write the code of an operation that uses only the thread's own registers."""
         # Equal inputs give equal outputs, so an operation on uniform registers is computed once.
         uniform = all(self._is_uniform(s) for s in step.inputs)
         if any(self._is_kept(r) for r in step.outputs):
@@ -332,10 +361,11 @@ class Writer:
             self._set_uniform(register, uniform=uniform)
 
     def _compute_kept(self, step: Compute, *, uniform: bool) -> None:
-        """Write an operation some of whose outputs other threads still need.
+        """Write the code of an operation that must not change the outputs of some idle threads.
 
-        The operation fills temporary registers for all threads. A masked copy then moves the values
-        of the threads that take part.
+        Idle threads do not run the basic block, but still need their values of these registers. The
+        operation therefore writes to temporary registers. A masked copy then moves the values of
+        the threads that run the basic block.
         """
         temporaries = tuple(
             self.compiler.temporary(self.slots.bits[r], i) for i, r in enumerate(step.outputs)
@@ -369,13 +399,13 @@ class Writer:
         self.lines.append(f"{name}({', '.join(arguments)})")
 
     def order(self, step: Order) -> None:
-        """Write a call that reports an ordering of accesses to race detection."""
+        """Write a call that reports a warp synchronisation or a memory fence to race detection."""
         self.lines.append(f"{_ORDERS[step.kind]}(S, L, count)")
 
     def collective(self, step: Collective) -> None:
-        """Write an operation across threads.
+        """Write the code of an operation across threads, such as a shuffle or a vote.
 
-        Its results differ between threads even where all inputs are the same.
+        The results may differ between threads even if all threads have the same inputs.
         """
         operation = step.operation
         arguments = ["team", "None" if self.in_step else "mask"]
@@ -399,7 +429,7 @@ class Writer:
             self._set_uniform(register, uniform=False)
 
     def access(self, step: Access) -> None:
-        """Write a load, a store or an atomic operation, and the call that reports its faults."""
+        """Write the code of a load, a store or an atomic operation, which reports faults, too."""
         address_kind = "u64"
         if not isinstance(step.address, Constant):
             address_kind = _plain(self.slots.bits[step.address])
@@ -445,7 +475,7 @@ _ATOMIC_TYPES = {"f32": 2, "f64": 2, "f16": 3, "bf16": 4, "f16x2": 5, "bf16x2": 
 
 
 def _atomic_type(kind: str) -> int:
-    """Return the number of a type in atomic.c."""
+    """Return the number by which atomic.c identifies the PTX type `kind`."""
     return _ATOMIC_TYPES.get(kind, int(kind[0] == "s"))
 
 

@@ -1,4 +1,4 @@
-"""Branches, jumps and traps at the end of a block of code; no thread waits here."""
+"""Branches, indirect jumps and traps at the end of a basic block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from harness.simulator.lowering.program import Block, Branch, Dispatch, Program,
 
 
 class ControlFlow:
-    """Branches, jumps through registers and traps of one chunk of blocks."""
+    """Branches, jumps to a target in a register, and traps.
+
+    One object serves one chunk (thread blocks that are simulated together).
+    """
 
     def __init__(
         self,
@@ -45,7 +48,21 @@ class ControlFlow:
         current: Lanes | None,
         count: int,
     ) -> Turn:
-        """Continue the threads at `target` or at the next block; they diverge if they disagree."""
+        """Execute a branch: each thread continues at basic block `target` or at the next one.
+
+        The threads diverge if the branch's condition differs between them.
+
+        Args:
+            end: The branch.
+            target: Number of the basic block that the branch jumps to.
+            compiled: Compiled code of the basic block that ends with the branch.
+            position: Number of that basic block.
+            current: The threads at the branch, or None for all threads that are simulated together.
+            count: Number of those threads.
+
+        Returns:
+            The threads that run next.
+        """
         if compiled.condition_is_uniform:
             taken = bool(self._frame.uniform[compiled.condition][0]) != end.negated
             self._outcomes[position] |= JUMPED if taken else STAYED
@@ -67,10 +84,12 @@ class ControlFlow:
         return self._threads.next()
 
     def dispatch(self, end: Dispatch, block: Block, current: Lanes | None, count: int) -> Turn:
-        """Continue each thread at the target that a register selects.
+        """Continue each thread at the target whose value the thread's register holds.
+
+        Return the threads that run next.
 
         Raises:
-            KernelTrap: A register holds none of the targets' values.
+            KernelTrap: The register of a thread holds a value without a target.
         """
         bits = self._program.register_bits[end.register]
         values = self._executor.values(end.register, f"b{bits}")
@@ -88,7 +107,7 @@ class ControlFlow:
         return self._threads.next()
 
     def trap(self, end: Trap, current: Lanes | None) -> KernelTrap:
-        """Return the error for a trap, which names the first of the threads that executed it."""
+        """Return the error for a trap; it has the coordinates of the first thread of `current`."""
         lane = 0 if current is None else int(np.argmax(current))
         block, thread = self._team.place(lane)
         return KernelTrap(self._program.name, block, thread, end.location, end.reason)

@@ -1,7 +1,8 @@
-"""Processes that run blocks of a launch in parallel with this one.
+"""Forked processes that run thread blocks of a launch in parallel with the main process.
 
-They are forked from this process when a launch first needs them, so they start with its state.
-Device memory is shared. `multicore.py` defines their tasks and answers.
+The main process forks the other processes when a launch first needs them, so they start with a copy
+of its state. All of them share the memory of the simulated device. `multicore.py` defines the tasks
+that the processes receive and the answers that they return.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ Answer = TypeVar("Answer")
 
 
 class CoreLost(RuntimeError):
-    """A process that runs blocks has ended unexpectedly."""
+    """A forked process that runs blocks of a launch has ended unexpectedly."""
 
 
 class SharedBoard:
-    """Memory that all processes share: a counter to take numbers from, and a room for each process.
+    """Memory that the processes of a launch share: a counter, and a buffer for each process.
 
-    Each room has `room_bytes` bytes. Pages that are never written use no memory.
+    The processes take numbers from the counter, which tell them what to run next. Each process
+    writes results to its own buffer ("room") of `room_bytes` bytes. Pages that are never written
+    use no memory.
     """
 
     def __init__(self, library: ctypes.CDLL, processes: int, room_bytes: int) -> None:
@@ -51,20 +54,20 @@ class SharedBoard:
         self._take.restype = ctypes.c_uint64
 
     def deal(self) -> None:
-        """Restart the counter at 0."""
+        """Set the counter to 0, so that processes can take numbers for a new launch."""
         self._next[0] = 0
 
     def numbers(self, end: int) -> Iterator[int]:
-        """Take numbers below `end`, each of which only one process receives."""
+        """Take numbers below `end` from the counter; each number goes to only one process."""
         while (number := int(self._take(self._next.ctypes.data))) < end:
             yield number
 
     def stop(self) -> None:
-        """Stop dealing: raise the counter so that no process takes another number."""
+        """Raise the counter so far that no process takes another number."""
         self._next[0] = _STOPPED
 
     def room(self, process: int) -> npt.NDArray[np.uint8]:
-        """Return the room of a process; the dealing process has number 0."""
+        """Return the buffer of a process as bytes; the main process has number 0."""
         start = _PAGE + process * self._room_bytes
         return self._bytes[start : start + self._room_bytes]
 
@@ -76,10 +79,10 @@ class _Core:
 
 
 class WorkerProcesses(Generic[Task, Answer]):
-    """A group of `count` processes that answer tasks.
+    """A group of `count` forked processes that receive tasks and return answers.
 
-    Each calls `begin()` once, and then `work(number, task)` for each task. Their numbers start at
-    1.
+    Each process calls `begin()` once, and then `work(number, task)` for each task. `number` is the
+    number of the process, from 1 on.
 
     Raises:
         OSError: The system does not allow so many processes.
@@ -99,17 +102,17 @@ class WorkerProcesses(Generic[Task, Answer]):
 
     @property
     def are_mine(self) -> bool:
-        """True if this process forked them.
+        """True if the calling process forked this group.
 
-        A process that was forked later inherits this object and must not use it.
+        A process that was forked later inherits a copy of this object and must not use it.
         """
         return self._owner == os.getpid()
 
     def ask(self, task: Task, count: int) -> None:
-        """Send the task to the first `count` processes; their answers must then be read.
+        """Send the task to the first `count` processes; the caller must then call `answers`.
 
         Raises:
-            CoreLost: One of them has ended.
+            CoreLost: One of the processes has ended.
         """
         for core in self._cores[:count]:
             try:
@@ -118,10 +121,10 @@ class WorkerProcesses(Generic[Task, Answer]):
                 raise CoreLost from None
 
     def answers(self, count: int) -> list[Answer]:
-        """Wait for the answers of the first `count` processes.
+        """Wait for the answers of the first `count` processes, and return them in order.
 
         Raises:
-            CoreLost: One of them has ended.
+            CoreLost: One of the processes has ended.
         """
         try:
             return [core.connection.recv() for core in self._cores[:count]]
@@ -129,7 +132,7 @@ class WorkerProcesses(Generic[Task, Answer]):
             raise CoreLost from None
 
     def close(self) -> None:
-        """End the processes."""
+        """Kill the processes, even while they work."""
         for core in self._cores:
             core.connection.close()
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
@@ -155,7 +158,7 @@ def _fork(begin: Callable[[], None], work: Callable[[Any], Any]) -> _Core:
 
 
 def _serve(connection: Connection, begin: Callable[[], None], work: Callable[[Any], Any]) -> None:
-    """Answer tasks until the process that sends them has ended."""
+    """Run in a forked process: answer each task until the main process has ended."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A reader of an inherited pipe sees end-of-file only when this process has closed its copy,

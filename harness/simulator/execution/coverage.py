@@ -25,15 +25,16 @@ from harness.system.numbering import numbered
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of one file from which instructions were compiled.
+    """Coverage of one source file: only lines from which PTX instructions were compiled.
 
     Attributes:
-        reached: Lines of which some thread has run an instruction.
-        missed: Lines of which no thread has run an instruction, in any kernel or template instance.
-        unset: Lines of kernels that ran which may read a variable that nothing has set.
-        branches: For each branch of kernels that ran: its line, whether some thread jumped, and
-            whether some thread went on. Instances of a template count as one.
-        ptx: The PTX of each line, for kernels that were launched.
+        reached: Numbers of the lines of which some thread has run an instruction.
+        missed: Numbers of the lines of which no thread has run an instruction, in any kernel or
+            template instance.
+        unset: Numbers of the lines that may read an uninitialised variable, in launched kernels.
+        branches: For each branch of launched kernels: the line, whether some thread took the
+            branch, and whether some thread did not. Instances of a template count as one.
+        ptx: The PTX of each line, for launched kernels.
     """
 
     reached: tuple[int, ...]
@@ -44,11 +45,13 @@ class Lines:
 
 
 def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) -> Lines:
-    """Return which lines of a file have run, in inlined functions as well as in their callers.
+    """Return the coverage of a source file.
+
+    An instruction of an inlined function counts for its line and for the lines of the callers.
 
     Args:
-        file: Name of the file without a folder. Compilers receive the file under this name.
-        modules: Each module with its kernels that were launched.
+        file: Name of the file without a folder. The compiler received the file under this name.
+        modules: Each loaded PTX module with those of its kernels that were launched.
     """
     every: set[int] = set()
     reached: set[int] = set()
@@ -82,7 +85,10 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
 
 
 def _branches(file: str, prepared: Prepared) -> Iterator[tuple[int, int]]:
-    """Yield the line of each branch of a file, and the ways that threads went there."""
+    """Yield each branch of a kernel in a file: the line, and the outcomes (JUMPED, STAYED) as bits.
+
+    Branches of other files are left out.
+    """
     for block, ways in zip(prepared.compiler.program.blocks, prepared.outcomes, strict=True):
         lines = block.counted_branch and list(_lines(file, [block.counted_branch]))
         if lines:
@@ -91,13 +97,16 @@ def _branches(file: str, prepared: Prepared) -> Iterator[tuple[int, int]]:
 
 
 def _reads_of_unset(program: Program) -> Iterator[Instruction]:
-    """Yield instructions that read a register which some path reaches without a write to it."""
+    """Yield the instructions that may read a register before anything writes the register."""
     for block in program.blocks if program.unset else ():
         yield from _first_reads(block, program.unset)
 
 
 def _first_reads(block: Block, registers: int) -> Iterator[Instruction]:
-    """Yield a block's instructions that read one of the registers before the block writes it."""
+    """Yield a basic block's instructions that read a register before the block writes it.
+
+    `registers` (a bit mask) selects the registers that are examined.
+    """
     for step in block.steps:
         instruction = _instruction(step)
         if instruction and mask(sources_of(step)) & registers:
@@ -110,7 +119,10 @@ def _instruction(step: Step) -> Instruction | None:
 
 
 def _lines(file: str, items: Iterable[object]) -> Iterator[int]:
-    """Yield the instructions' lines in a file, and those of the callers they are inlined in."""
+    """Yield the line of each instruction, and the lines of the callers it is inlined in.
+
+    Only lines of `file` are yielded. Items that are not instructions are skipped.
+    """
     for item in items:
         place: Location | None = item.location if isinstance(item, Instruction) else None
         while place:

@@ -1,4 +1,4 @@
-"""The error for a launch whose threads wait forever, with the place where each thread waits."""
+"""The error for a launch whose threads wait forever, with the source line where each one waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ _AFTER_BARRIERS, _LAST = 1 << 20, 1 << 21
 
 
 def deadlock_error(waiting: WaitingThreads) -> BarrierDeadlock | UnmetCondition:
-    """Return the error that lists the waiting threads of the first deadlocked block."""
+    """Return the error for threads that wait forever; record it as a finding, too.
+
+    The error lists the waiting threads of the first block with threads that have not ended, and
+    their source lines. If threads wait at an action (an instruction such as an mbarrier wait), the
+    error names only the action and its threads.
+    """
     if waiting.actions.parked:
         return _unmet_condition(waiting)
     number, here = _block_of(waiting, int(np.flatnonzero(waiting.threads.alive)[0]))
@@ -38,12 +43,15 @@ def deadlock_error(waiting: WaitingThreads) -> BarrierDeadlock | UnmetCondition:
 
 
 class _Report:
-    """The waiting places of the lanes `here` of one block.
+    """A list of the waiting threads of one block.
+
+    The slice `here` selects the block's threads among all threads that are simulated together.
 
     Attributes:
-        waits: The waits, for the finding.
-        places: Sort key and text of each place.
-        counts: Number of threads at each barrier, by barrier number.
+        waits: All waiting threads that are simulated together, for the finding.
+        places: For each place where threads of the block wait: a sort key, and a text such as
+            "3 threads at barrier 1, kernel.cu:12 (threads 0-2)".
+        counts: Number of threads of the block at each barrier, by barrier number.
     """
 
     def __init__(self, here: slice) -> None:
@@ -53,20 +61,20 @@ class _Report:
         self.counts: dict[int, int] = {}
 
     def at_barrier(self, waiting: WaitingAtBarrier) -> None:
-        """Add threads that wait at a barrier of the block."""
+        """Add the threads that wait at a barrier instruction."""
         number, location = waiting.barrier.number, waiting.barrier.location
         wait = Wait.at_barrier(waiting.barrier, waiting.lanes)
         if found := self._tell(wait, number, f"at barrier {number}{_at(', ', location)}"):
             self.counts[number] = self.counts.get(number, 0) + found
 
     def for_lanes(self, waiting: WaitingForLanes) -> None:
-        """Add threads that wait for lanes of their warp."""
+        """Add the threads that wait at a warp-level instruction for lanes of their warp."""
         sync = waiting.sync
         wait = Wait(sync.location, waiting.lanes, f"wait at {sync.name}")
         self._tell(wait, _AFTER_BARRIERS, f"at {sync.name}{_at(', ', sync.location)}")
 
     def spinning(self, location: Location | None, lanes: Lanes) -> None:
-        """Add threads that spin in a loop."""
+        """Add the threads `lanes`, which spin in a loop at `location`."""
         self._tell(Wait(location, lanes, "spin"), _LAST, f"spinning{_at(' at ', location)}")
 
     def _tell(self, wait: Wait, order: int, what: str) -> int:
@@ -89,17 +97,22 @@ def _unmet_condition(waiting: WaitingThreads) -> UnmetCondition:
 
 
 def _block_of(waiting: WaitingThreads, lane: int) -> tuple[int, slice]:
-    """Return the block of a lane in the chunk, and the slice of the block's lanes."""
+    """Return the block of a thread: its index, and the slice of its threads.
+
+    Both count only blocks and threads that are simulated together. `lane` is the thread's number
+    among them.
+    """
     threads = waiting.team.threads
     block = lane // threads
     return block, slice(block * threads, (block + 1) * threads)
 
 
 def _place_of(program: Program, position: int) -> Location | None:
-    """Return the source location of a spinning loop, or None if no location is known.
+    """Return the source location of a spinning loop, or None if the PTX has no location.
 
-    Memory accesses come first, because a spinning loop usually polls memory. Only the block of code
-    at `position` and the next three are searched.
+    The loop starts at basic block `position`. The location is that of the first memory access in
+    this block and the next three, because a spinning loop usually polls memory. Without an access,
+    it is the location of the first instruction there.
     """
     blocks = program.blocks[position : position + 4]
     steps = (step for block in blocks for step in block.steps)
@@ -113,7 +126,7 @@ def _at(before: str, location: Location | None) -> str:
 
 
 def _thread_list(threads: Array) -> str:
-    """Format thread numbers as ranges ("0-2, 7"), at most eight of them."""
+    """Format ascending thread numbers as at most eight ranges: "0-2, 7"."""
     numbers = [int(n) for n in threads]
     parts = []
     start = 0

@@ -1,4 +1,4 @@
-"""Execution of basic blocks on the threads of a chunk."""
+"""Execution of basic blocks on the threads of a chunk (blocks that are simulated together)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ Lanes = npt.NDArray[np.bool_]
 
 
 class Executor:
-    """The registers of a chunk's threads, and the code that runs on them.
+    """The registers of a chunk's threads, and the compiled code that runs on them.
+
+    A chunk is a number of blocks that are simulated together.
 
     Attributes:
-        uniform: Registers that hold one value for all threads, as in codegen.State.
-        thread_instructions: Instructions executed so far, summed over threads.
-        issued: Instructions executed so far, each counted once for all threads that ran it
-            together.
+        uniform: Registers that hold one value for all threads (a bit mask).
+        thread_instructions: PTX instructions executed so far, summed over threads.
+        issued: PTX instructions executed so far. An instruction that many threads run together
+            counts once.
     """
 
     def __init__(
@@ -51,21 +53,27 @@ class Executor:
         team.executed = lambda: self.thread_instructions
 
     def begin(self, first_block: int, uniform: int) -> None:
-        """Start the next chunk, whose first block is at place `first_block`."""
+        """Start the next chunk (blocks that are simulated together).
+
+        Args:
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+            uniform: Registers that hold one value for all threads (a bit mask).
+        """
         self._first_block = first_block
         self.uniform = uniform
 
     def run(
         self, position: int, block: Block, current: Lanes | None, count: int, elsewhere: int
     ) -> Compiled:
-        """Run a block of code.
+        """Run a basic block for some threads, and return its compiled code.
 
         Args:
-            position: Number of the block.
-            block: The block.
-            current: The threads that run it, or None for all.
+            position: Number of the basic block.
+            block: The basic block.
+            current: Mask of the threads that run it, or None for all simulated threads.
             count: Number of those threads.
-            elsewhere: Registers whose values other threads need, as bits.
+            elsewhere: Registers whose values threads outside this basic block need (a bit mask).
         """
         compiled = self._compiled(
             position, block, elsewhere & block.writes, in_step=current is None
@@ -98,7 +106,11 @@ class Executor:
         return compiled
 
     def values(self, source: Source, kind: str) -> Array:
-        """Return what a register or constant holds: a value for each thread, or one for all."""
+        """Return the values of an operand, viewed as PTX type `kind`.
+
+        The array has one element for each thread, or one for all threads. A constant is returned as
+        its low 32 bits, whatever `kind` is.
+        """
         if isinstance(source, Constant):
             return np.array([source.value.value & 0xFFFFFFFF], np.uint32)
         slots = self._prepared.compiler.slots
@@ -110,10 +122,10 @@ class Executor:
         return values
 
     def _compiled(self, position: int, block: Block, kept: int, *, in_step: bool) -> Compiled:
-        """Return the block's code for the present state of the threads, compiled on first use.
+        """Return a basic block's code for the present state of the threads; compile it if new.
 
-        The key leaves out registers that the block neither reads nor writes, so that fewer variants
-        are compiled.
+        Registers that the basic block neither reads nor writes do not count for the state, so that
+        fewer variants are compiled.
         """
         prepared = self._prepared
         key = (self.uniform & prepared.touched[position], kept, in_step)

@@ -1,4 +1,4 @@
-"""Conversion of faulty accesses to findings."""
+"""Conversion of faulty memory accesses (out of bounds, misaligned, uninitialised) to findings."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ addresses (one half of 64 bits) are as small.
 
 @dataclass(frozen=True)
 class _Described:
-    """A description of one mistake.
+    """The description of one faulty access.
 
     Attributes:
-        kind: The kind of mistake.
-        message: One line about this mistake.
-        allocation: Size in bytes of the nearest allocation, or None.
+        kind: Kind of mistake, such as "uninitialised load" or "past store".
+        message: The message of the finding, in one line.
+        allocation: Size in bytes of the nearest allocation in global memory, or None.
         offset: Offset of the access from the allocation's start in bytes, or None.
     """
 
@@ -52,7 +52,10 @@ class _Described:
 
 
 class Faults:
-    """Collector of a launch's findings: one for each kind of mistake at each source line."""
+    """Collector of the findings of a launch about memory accesses and warp masks.
+
+    A kind of mistake at one source line gives one finding, which counts the threads.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,16 @@ class Faults:
         private: ChunkMemory,
         others: Faults | None = None,
     ) -> None:
-        """Share the findings of `others`, which collects for other blocks of the same launch."""
+        """Collect the faults of one chunk (blocks that are simulated together).
+
+        Args:
+            compiler: The compiler of the kernel's basic blocks.
+            memory: Global memory.
+            placement: Order of blocks and threads.
+            private: The chunk's shared and local memory, with the fault codes of access.c.
+            others: Collector of other blocks of the same launch, whose findings this object
+                shares; None for the first collector of the launch.
+        """
         self._compiler = compiler
         self._memory = memory
         self._placement = placement
@@ -74,12 +86,12 @@ class Faults:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings so far, in order of discovery."""
+        """The findings of the launch so far, in order of discovery."""
         return tuple(self._findings.values())
 
     @property
     def fault(self) -> Fault | None:
-        """The first fault that would have stopped a real GPU, or None."""
+        """The first fault that would have stopped the kernel on a real GPU, or None."""
         return self._stops[0] if self._stops else None
 
     def report(
@@ -91,14 +103,17 @@ class Faults:
         *,
         shared_access: bool,
     ) -> None:
-        """Record the faults that access.c has noted, and clear them.
+        """Record the faults of one access as findings, and clear the fault codes.
+
+        access.c has stored a fault code for each thread.
 
         Args:
-            site: Place in the program, as an index in `Compiler.sites`.
+            site: Index of the access in `Compiler.sites`.
             addresses: The address register's values, one for each thread or one for all.
-            active: The threads that executed the access.
-            first_block: Place of the chunk's first block.
-            shared_access: True if one access was made for all `active` threads.
+            active: Mask of the threads that executed the access.
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+            shared_access: True if one load served all `active` threads.
         """
         fault = self._private.fault
         faulty = np.flatnonzero(fault)
@@ -120,7 +135,16 @@ class Faults:
     def note_access(
         self, step: Access, code: int, address: int, lane: int, first_block: int
     ) -> None:
-        """Record one fault of the thread `lane` at `address`, which no register holds."""
+        """Record one faulty access as a finding.
+
+        Args:
+            step: The access.
+            code: Fault code of access.c.
+            address: Base address, to which `step.offset` is added.
+            lane: Number of the thread among the threads that are simulated together.
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+        """
         self._one(step, code, address, lane, first_block, 1)
 
     def _one(
@@ -145,18 +169,22 @@ class Faults:
         access: str = "",
         severity: Severity = "error",
     ) -> None:
-        """Record a finding, or add `count` to the finding of the same kind at the same place.
+        """Record a finding.
+
+        If a finding with the same check, kind and source line exists, only its count is increased.
 
         Args:
-            kind: The check, and the kind of mistake.
-            message: One line about this mistake.
-            location: Source location, or None where it is unknown.
-            lane: Thread in the chunk.
-            first_block: Place of the chunk's first block.
-            count: Number of threads.
-            where: The address (0 for none), and the nearest allocation's size and the offset in it.
+            kind: The check, such as "memcheck", and the kind of mistake, such as "past store".
+            message: The message of the finding, in one line.
+            location: Source location, or None if it is unknown.
+            lane: Number of the thread among the threads that are simulated together.
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+            count: Number of threads that made the mistake.
+            where: The address (0 for none), the size in bytes of the nearest allocation, and the
+                offset in bytes from its start.
             access: Kind of access, such as "load".
-            severity: Severity of the mistake.
+            severity: Severity of the finding.
         """
         file = location.file if location else None
         line = location.line if location else None
@@ -231,7 +259,15 @@ class Faults:
         return _Described(f"past {name} {kind}", message)
 
     def _outside(self, access: str, address: int, width: int) -> _Described:
-        """Describe an address that is in no live allocation, in device memory or not."""
+        """Describe an access of global memory that is not within one live allocation.
+
+        If the access would have stopped the kernel on a real GPU, record that, too.
+
+        Args:
+            access: Width and kind of the access, such as "4-byte store".
+            address: Address of the first byte.
+            width: Bytes of the access.
+        """
         if not self._memory.contains(address):
             self._stops.append("illegal address")
             what = "a null pointer" if address < 4096 else "an address that is not device memory"
@@ -260,9 +296,10 @@ class Faults:
 
 
 def _reach(known: Finding, where: tuple[int, int | None, int | None]) -> tuple[int, int] | None:
-    """Return the range of offsets of a finding's accesses, extended by another access.
+    """Return the range of a finding's offsets in an allocation, extended by one more access.
 
-    The range stays the same where the other access is at another allocation.
+    The range stays unchanged if that access is at a different allocation. `where` has the address,
+    the allocation's size and the offset of the access.
     """
     address, _, offset = where
     if known.reach is None or known.offset is None or known.address is None or offset is None:

@@ -1,4 +1,4 @@
-"""Registers and private memory of the threads that run together."""
+"""Registers, shared and local memory of the threads that are simulated together."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from harness.simulator.ptx.space import Space
 
 
 class Frame:
-    """Registers of `lanes` threads as arrays; views are added as compiled code needs them.
+    """Registers of `lanes` threads as arrays.
+
+    A slot is a register that is viewed as one PTX type. Compiled code adds slots as it needs them.
 
     Attributes:
         lanes: Number of threads.
-        varying: For each slot, the view with one element for each thread.
-        uniform: For each slot, the view with one element for all threads.
-        varying_pointers: Addresses of the data of `varying`.
-        uniform_pointers: Addresses of the data of `uniform`.
+        varying: For each slot, an array with one element for each thread.
+        uniform: For each slot, an array with one element, for a value that all threads share.
+        varying_pointers: For each slot, the address of the data of `varying`.
+        uniform_pointers: For each slot, the address of the data of `uniform`.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -36,7 +38,7 @@ class Frame:
         self._storage: dict[int, tuple[Array, Array]] = {}
 
     def extend(self, slots: Slots) -> None:
-        """Add views for the slots that are new in `slots`."""
+        """Add arrays for the slots of `slots` that this frame does not have yet."""
         for register, kind in slots.pairs[len(self.varying) :]:
             bits = slots.bits[register]
             if register not in self._storage:
@@ -53,9 +55,10 @@ def _storage(bits: int, length: int) -> Array:
 
 
 def _view(storage: Array, kind: str) -> Array:
-    """Return an array's view as type `kind`.
+    """Return a view of a register's array as PTX type `kind`.
 
-    A narrower type views the low part of each element; a packed pair has shape (lanes, 2).
+    If the type is narrower than the register, the view has the low part of each element. For a
+    packed pair (f16x2, bf16x2), the view has shape (lanes, 2).
     """
     dtype = np.dtype(DTYPES[kind])
     if kind.endswith("x2"):
@@ -64,9 +67,10 @@ def _view(storage: Array, kind: str) -> Array:
 
 
 class ChunkMemory:
-    """Shared memory of the blocks, local memory of the threads, and the kernel's arguments.
+    """Shared memory, local memory and kernel arguments of the blocks that are simulated together.
 
-    Each space has a shadow of equal size, which notes the bytes that have been written.
+    Each of these three state spaces has a shadow, with one byte for each byte of the space. The
+    shadow records which bytes have been written.
     """
 
     def __init__(
@@ -100,13 +104,20 @@ class ChunkMemory:
         self.sizes = {space: size for space, (_, _, size, _) in rows.items()}
 
     def read(self, space: Space, lane: int, offset: int, nbytes: int) -> bytes:
-        """Return bytes of the thread's part of a space, cut off at its end."""
+        """Return `nbytes` bytes that a thread sees at an offset of a state space.
+
+        In shared memory these are bytes of the thread's block; in local memory, of the thread.
+        Fewer bytes are returned if that memory ends earlier.
+        """
         data, _, size, owner = self._rows[space]
         start = int(owner[lane]) * size if owner is not None else 0
         return data[start + min(offset, size) : start + min(offset + nbytes, size)].tobytes()
 
     def reset(self) -> None:
-        """Fill shared and local memory with poison and mark it as not written, for other blocks."""
+        """Prepare shared and local memory for other blocks.
+
+        Fill it with poison (a NaN as float32), and mark it as unwritten.
+        """
         for data, shadow in (
             (self._shared, self._shared_shadow),
             (self._local, self._local_shadow),
@@ -122,17 +133,19 @@ def _padded(nbytes: int) -> npt.NDArray[np.uint8]:
 def special_registers(
     placement: Placement, first_block: int, lanes: int, dynamic_bytes: int, total_bytes: int
 ) -> dict[str, Callable[[], Array]]:
-    """Return, for each special register, a function that makes its values.
+    """Return a function for each special register such as `%tid.x`, by the register's name.
 
-    The values are an array with one element for each thread, or one for all. Lanes without a thread
-    receive an arbitrary value.
+    The function returns the register's values: an array with one element for each thread of a chunk
+    (blocks that are simulated together), or one element for all. Elements without a thread get an
+    arbitrary value.
 
     Args:
         placement: Order of blocks and threads.
-        first_block: Place of the chunk's first block in the order.
-        lanes: Lanes of the chunk.
-        dynamic_bytes: Dynamic shared memory of a block.
-        total_bytes: All shared memory of a block.
+        first_block: Index, in the order of execution, of the first of the blocks that are
+            simulated together.
+        lanes: Number of threads that the chunk has room for.
+        dynamic_bytes: Bytes of a block's dynamic shared memory.
+        total_bytes: Bytes of a block's static and dynamic shared memory.
     """
     geometry = placement.geometry
     threads = geometry.threads
@@ -184,5 +197,5 @@ def special_registers(
 
 
 def _shortest(values: Array) -> Array:
-    """Return the values as one element where all are equal, so that the register is uniform."""
+    """Return only the first element if all values are equal, else all values."""
     return values[:1] if (values == values[0]).all() else values

@@ -1,4 +1,4 @@
-"""One launch of a kernel: runs its blocks in chunks and collects the results."""
+"""One kernel launch: runs the blocks in chunks (simulated together) and collects the results."""
 
 from __future__ import annotations
 
@@ -42,17 +42,18 @@ CHUNK_PRIVATE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """The result of a launch, apart from its effect on memory.
+    """The result of a kernel launch, apart from the kernel's effect on memory.
 
     Attributes:
-        findings: What the checks found.
+        findings: Findings of the memory, race and synchronisation checks.
         thread_instructions: PTX instructions executed, summed over threads. Instructions whose
             guard was false do not count; guarded branches always count.
-        counters: The counts, or None where the machine does not count.
-        fault: The fault that would have stopped the kernel on a real GPU, or None.
-        work: Cost of the simulation, as in `budget.work_of`.
+        counters: Counters of traffic and instructions, or None if they are switched off.
+        fault: The first fault that would have stopped the kernel on a real GPU, or None.
+        work: Cost of the simulation in thread-instructions, as in `budget.work_of`.
         processes: Number of processes that ran blocks.
-        share_of_blocks: Share of the blocks that ran; 1 unless only some were to run.
+        share_of_blocks: Fraction of the grid's blocks that ran; below 1 only if a few blocks were
+            chosen to run.
     """
 
     findings: tuple[Finding, ...]
@@ -65,20 +66,23 @@ class LaunchResult:
 
 
 class NeedsOneCore(RuntimeError):
-    """The result may depend on the order of blocks, which only one core keeps to."""
+    """The launch must run again on one core, because its result may depend on the order of blocks.
+
+    Only a launch on one core runs the blocks in the defined order.
+    """
 
 
 @dataclass
 class Kernel:
-    """A kernel ready to run, with the state that one launch leaves to the next.
+    """A kernel that is ready to run, with the objects that later launches use again.
 
     Attributes:
-        prepared: The program and its compiled code.
-        instructions_per_thread: Instructions per thread of the last launch.
-        needs_one_core: Why no launch runs on several cores any more; empty if one may.
-        frame: Registers of the last launch, to be used again.
-        traits: Properties of the program for race detection.
-        team: Threads of the last launch, to be used again.
+        prepared: The kernel's basic blocks and the code compiled for them.
+        instructions_per_thread: Mean number of PTX instructions per thread in the last launch.
+        needs_one_core: The reason why launches must not run on several cores; empty if they may.
+        frame: Register arrays of the last launch, or None.
+        traits: Properties of the kernel for race detection; None before the first launch.
+        team: The `Team` of the last launch, with its cache of shuffles, or None.
     """
 
     prepared: Prepared
@@ -91,15 +95,21 @@ class Kernel:
 
 @dataclass(frozen=True)
 class LaunchEnvironment:
-    """The parts of a device that each launch needs.
-
-    `racecheck`, `counters` and `schedule` are as in `Machine`.
+    """The parts and settings of the simulated device that a launch uses.
 
     Attributes:
-        grid_barrier: Address at which cooperative groups count the blocks at a grid's barrier; 0
-            for none.
-        chunk_lanes: Most threads that run together.
-        budget: The call's budget.
+        memory: Global memory.
+        native: The simulator's C functions.
+        history: State of race detection after the previous launch.
+        racecheck: True to look for races.
+        counters: True to count traffic and instructions.
+        schedule: Order of blocks and warps: 0 for the natural order, or the seed of a random one.
+        chunk_lanes: Most threads that are simulated together.
+        print_out: Receives the output of `printf`.
+        print_error: Receives the messages of failed assertions.
+        grid_barrier: Address at which cooperative groups count the blocks at the barrier of the
+            grid; 0 if there is none.
+        budget: Limits of work and memory for the current call of the device.
     """
 
     memory: Memory
@@ -116,13 +126,15 @@ class LaunchEnvironment:
 
 
 class Launch:
-    """A launch that runs a kernel's blocks, chunk after chunk.
+    """A kernel launch, which runs the blocks chunk by chunk.
+
+    A chunk is a number of blocks that are simulated together.
 
     Attributes:
         kernel: The kernel.
         processes: Number of processes that run blocks.
-        races: Race detection, or None.
-        counts: The counters, or None.
+        races: Race detection, or None if it is switched off.
+        counts: The counters, or None if they are switched off.
     """
 
     def __init__(
@@ -134,7 +146,16 @@ class Launch:
         arguments: bytes,
         chosen: tuple[int, ...] = (),
     ) -> None:
-        """Launch the blocks `chosen`, or all if it is empty."""
+        """Prepare the launch; `run` or `run_some` executes blocks.
+
+        Args:
+            host: The simulated device.
+            kernel: The kernel.
+            geometry: Grid and block.
+            dynamic_shared_bytes: Bytes of a block's dynamic shared memory.
+            arguments: Bytes of the kernel's arguments.
+            chosen: Numbers of the blocks to run; empty for all.
+        """
         program = kernel.prepared.compiler.program
         self.kernel = kernel
         self.processes = 1
@@ -159,17 +180,17 @@ class Launch:
 
     @property
     def chunks(self) -> int:
-        """Number of chunks."""
+        """Number of chunks (blocks that are simulated together) of the launch."""
         return -(-self._placement.count // self._blocks)
 
     @property
     def thread_instructions(self) -> int:
-        """Instructions executed so far, in this process and others, summed over threads."""
+        """PTX instructions executed so far, in all processes, summed over threads."""
         return sum(p.scheduler.thread_instructions for p in self._places) + self._elsewhere
 
     @property
     def work(self) -> int:
-        """Cost of the simulation so far, as in `budget.work_of`."""
+        """Cost of the simulation so far in thread-instructions, as in `budget.work_of`."""
         return sum(p.scheduler.work for p in self._places) + self._work_elsewhere
 
     def run(self) -> LaunchResult:
@@ -193,11 +214,15 @@ class Launch:
         return self.result()
 
     def run_some(self, numbers: Iterable[int]) -> None:
-        """Run the chunks with these numbers, while other processes run others.
+        """Run only some chunks (blocks simulated together), while other processes run the rest.
+
+        Args:
+            numbers: Numbers of the chunks to run, from 0 to `chunks` - 1.
 
         Raises:
-            NeedsOneCore: Something happened that may depend on the order of blocks, or that must be
-                reported in their order. `KernelTrap` and the other errors of `run` mean the same.
+            NeedsOneCore: The kernel did something whose effect may depend on the order of blocks,
+                or that must be reported in their order. An error of `run` other than `OverBudget`
+                also means that the launch must run again on one core.
         """
         with np.errstate(all="ignore"):
             for number in numbers:
@@ -213,27 +238,31 @@ class Launch:
                     raise NeedsOneCore("it reads the clock or sleeps")
 
     def touched(self, into: npt.NDArray[np.uint8]) -> None:
-        """Write into `into` which memory this process has accessed, as `Races.touched` does."""
+        """Write into `into` how this process has accessed each cell of global memory.
+
+        The values are those of `Races.touched`: 0 not, 1 read, 2 wrote. Do nothing if race
+        detection is switched off.
+        """
         if self.races:
             self.races.touched(into)
 
     def totals(self) -> Totals | None:
-        """Return the counts of this process, or None where nothing is counted."""
+        """Return the raw counts of this process, or None if counters are switched off."""
         return self.counts.totals() if self.counts else None
 
     def add(
         self, thread_instructions: int, work: int, totals: Totals | None, counted: Sites | None
     ) -> bool:
-        """Add the work of another process.
+        """Add the instructions, work and counts of another process to those of this launch.
 
         Args:
-            thread_instructions: Instructions that it executed.
-            work: Cost of the simulation.
-            totals: Its counts.
-            counted: The counts that it started from.
+            thread_instructions: PTX instructions that the process executed, summed over threads.
+            work: Cost of the simulation in that process.
+            totals: Counts of the process, or None.
+            counted: The counts at each access from which the process started, or None.
 
         Returns:
-            True if the counts can be added up.
+            True if the counts can be added up, or if counters are switched off.
         """
         self._elsewhere += thread_instructions
         self._work_elsewhere += work
@@ -243,12 +272,12 @@ class Launch:
         return counts.add(totals, counted)
 
     def end(self) -> None:
-        """Release race detection; must be called when no more blocks run."""
+        """Pass the clock of race detection on to the next launch, after all blocks have run."""
         if self.races:
             self.races.end()
 
     def result(self) -> LaunchResult:
-        """Return the result of the launch."""
+        """Return the result of the launch; set the kernel's mean instructions per thread."""
         executed, counts = self.thread_instructions, self.counts
         threads = self._placement.count * self._geometry.threads
         self.kernel.instructions_per_thread = executed // threads
@@ -275,7 +304,10 @@ class Launch:
         return (*faults, *races, *self._sync.findings)
 
     def _place(self) -> ChunkSlot:
-        """Make room for one chunk; only chunks that wait for other chunks need a second one."""
+        """Make the registers, memory and scheduler for one chunk (blocks simulated together).
+
+        A launch needs a second set of them only while a chunk waits for other chunks.
+        """
         first = self._places[0] if self._places else None
         frame = Frame(self._lanes) if first else self._first_frame()
         private = ChunkMemory(
@@ -301,7 +333,15 @@ class Launch:
         return self._places[-1]
 
     def _start(self, at: ChunkSlot, chunk: range) -> bool:
-        """Run a chunk; return whether all of its threads have ended."""
+        """Start blocks that are simulated together, and run them until they end or must wait.
+
+        Return True if all of their threads have ended, and False if the remaining threads wait for
+        other blocks.
+
+        Args:
+            at: Registers, memory and scheduler for the blocks.
+            chunk: The blocks, as indices in the order of execution.
+        """
         self._check_budget()
         at.private.reset()
         uniform = self._fill_specials(at.frame, chunk.start)
@@ -312,16 +352,21 @@ class Launch:
         self._host.budget.check(self.work)
 
     def _first_frame(self) -> Frame:
-        """Return the registers of the kernel's last launch if their number fits, else new ones."""
+        """Return register arrays for the blocks that are simulated first.
+
+        The arrays of the kernel's last launch are used again if they have the same number of
+        threads.
+        """
         known = self.kernel.frame
         if known is None or known.lanes != self._lanes:
             known = self.kernel.frame = Frame(self._lanes)
         return known
 
     def _team(self, private: ChunkMemory) -> Team:
-        """Return the team of the kernel's last launch if it has the same threads, else a new one.
+        """Return a `Team` (warps and blocks of the threads that are simulated together).
 
-        A team keeps the permutations of shuffles that have been computed.
+        If the kernel's last launch had the same threads, its team is copied, because a team has a
+        cache of shuffles.
         """
         known = self.kernel.team
         if known and known.lanes == self._lanes and known.placement.is_same(self._placement):
@@ -358,9 +403,10 @@ class Launch:
         return Counts(self._program, self._geometry, self._lanes, sites)
 
     def _blocks_at_once(self) -> int:
-        """Return the number of blocks in a chunk.
+        """Return the number of blocks that are simulated together, at least one.
 
-        Private memory and the number of lanes limit it. A block is never divided.
+        At most `chunk_lanes` threads and 64 MiB of shared and local memory are simulated together,
+        unless one block alone exceeds these limits.
         """
         threads, blocks = self._geometry.threads, self._placement.count
         per_block = self._shared_bytes + self._program.local_bytes * threads
@@ -368,10 +414,10 @@ class Launch:
         return max(1, min(blocks, by_memory, self._host.chunk_lanes // threads))
 
     def _poison_unset(self, frame: Frame) -> None:
-        """Fill registers that may be read before they are written.
+        """Set registers to NaN that the kernel may read before anything writes them.
 
-        Otherwise they would hold the values of an earlier block, or 0, which might be right by
-        chance.
+        Otherwise these registers would hold values of an earlier block, or 0, which might give a
+        right result by chance.
         """
         program, slots = self._program, self._prepared.compiler.slots
         if not program.unset:
@@ -383,7 +429,15 @@ class Launch:
                 frame.varying[slot][...] = _POISONED[bits]
 
     def _fill_specials(self, frame: Frame, first_block: int) -> int:
-        """Set the special registers; return those that are uniform, as bits."""
+        """Set the special registers (such as `%tid.x`) of all threads of a chunk.
+
+        Return the special registers that hold one value for all threads (a bit mask).
+
+        Args:
+            frame: Registers of the chunk's threads.
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+        """
         program, slots = self._program, self._prepared.compiler.slots
         makers = special_registers(
             self._placement,

@@ -1,7 +1,7 @@
-"""A machine that runs kernels: it takes PTX, changes memory and returns findings.
+"""The simulated machine: it loads PTX, runs kernels on device memory, and returns findings.
 
-All threads of a chunk of blocks run as one vector. Each instruction is a few calls on arrays that
-have one element for each thread.
+All threads of several blocks (a chunk) are simulated together as one vector. Each PTX instruction
+is a few calls on arrays that have one element for each thread.
 """
 
 from __future__ import annotations
@@ -46,15 +46,14 @@ _GRID_BARRIER_BYTES = 32
 
 @dataclass
 class LoadedModule:
-    """A module whose variables have been placed in device memory.
-
-    Kernels are prepared at their first launch, and kept.
+    """A PTX module whose global and constant variables have been placed in device memory.
 
     Attributes:
-        module: The module.
-        addresses: Addresses of its variables by name.
-        number: Number of modules that were loaded on the machine before it.
-        prepared: The prepared kernels by mangled name.
+        module: The parsed PTX.
+        addresses: Address of each of these variables by name.
+        number: Number of modules that were loaded on the machine earlier.
+        prepared: Kernels that are ready to run, by mangled name. A kernel is prepared at its first
+            launch.
     """
 
     module: Module
@@ -64,27 +63,28 @@ class LoadedModule:
 
     @property
     def kernels(self) -> Mapping[str, Function]:
-        """The kernels by mangled name."""
+        """The parsed kernels of the module by mangled name."""
         return self.module.kernels
 
     def address_of(self, name: str) -> int:
-        """Return the address of a variable, or 0 if the module has no variable of that name."""
+        """Return the device address of a variable, or 0 if the module has none of that name."""
         return self.addresses.get(name, 0)
 
 
 class Machine:
-    """An executor of kernels on a device memory.
+    """The part of the simulated device that loads PTX modules and runs kernels.
 
     Args:
-        memory: The device's memory.
-        chunk_lanes: Most threads that run together.
+        memory: Global memory of the device.
+        chunk_lanes: Most threads that are simulated together.
         racecheck: True to look for races.
-        counters: True to count what launches do, which takes about twice the time.
-        schedule: Order of blocks and warps, as in `Placement`.
-        cores: Most processes, this one included, that run blocks of one launch in parallel. Their
-            result is the same as that of one core.
-        print_out: Receives what kernels print.
-        print_error: Receives the kernels' failed assertions.
+        counters: True to count the traffic and instructions of launches, which takes about twice
+            the time.
+        schedule: Order of blocks and warps: 0 for the natural order, or the seed of a random one.
+        cores: Most processes, this one included, that run blocks of one launch in parallel. The
+            number does not change the result.
+        print_out: Receives the output of `printf`, as bytes.
+        print_error: Receives the messages of failed assertions, as bytes.
     """
 
     def __init__(
@@ -118,7 +118,9 @@ class Machine:
         self._shared = MulticoreLaunches(memory, cores, self._launch_of)
 
     def load(self, ptx_text: str) -> LoadedModule:
-        """Parse PTX, and place its initialised global and constant variables in memory.
+        """Parse PTX, and place its global and constant variables in device memory.
+
+        Variables get their initial values, or zeros.
 
         Raises:
             PtxSyntaxError: The text cannot be parsed.
@@ -142,21 +144,34 @@ class Machine:
         return loaded
 
     def close(self) -> None:
-        """End the processes that run blocks beside this one; they are forked again when needed."""
+        """Kill the processes that help this one to run blocks.
+
+        They are forked again when a launch needs them.
+        """
         self._shared.close()
 
     def lines(self, file: str) -> Lines:
-        """Return which lines of a source file have run in any launch so far."""
+        """Return the coverage of a source file by all launches so far.
+
+        Args:
+            file: Name of the file without a folder.
+        """
         modules = self._modules.values()
         return lines_in(
             file, ((m.module, [k.prepared for k in m.prepared.values()]) for m in modules)
         )
 
     def prepare(self, loaded: LoadedModule, kernel_name: str) -> Kernel:
-        """Return the kernel ready to run; it is kept for later calls.
+        """Return a kernel of a module, translated so that it can run.
+
+        Later calls return the same object, which is kept in `loaded.prepared`.
+
+        Args:
+            loaded: The module.
+            kernel_name: Mangled name of the kernel.
 
         Raises:
-            KeyError: The module has no such kernel.
+            KeyError: The module has no kernel of this name.
             UnsupportedInstruction: The kernel has an instruction that the machine lacks.
         """
         if kernel_name not in loaded.prepared:
@@ -183,19 +198,20 @@ class Machine:
         *,
         cooperative: bool = False,
     ) -> LaunchResult:
-        """Run a kernel to its end.
+        """Run a kernel to its end, and return the findings and counts of the launch.
 
-        A faulty access does not stop the kernel: a faulty load returns poison, a faulty store is
-        dropped, and each is a finding.
+        A faulty access does not stop the kernel. A faulty load returns poison (a fixed pattern of
+        bits), a faulty store is dropped, and both are reported as findings.
 
         Args:
             loaded: The module.
             kernel_name: Mangled name of the kernel.
             grid: Blocks along x, y and z.
             block: Threads along x, y and z.
-            dynamic_shared_bytes: Dynamic shared memory of a block.
-            parameters: Raw bytes of each argument.
-            cooperative: True if blocks may wait at a barrier of the whole grid.
+            dynamic_shared_bytes: Bytes of a block's dynamic shared memory.
+            parameters: Bytes of each argument.
+            cooperative: True for a cooperative launch, in which blocks may wait at a barrier of the
+                whole grid.
 
         Raises:
             KeyError: The module has no such kernel.
@@ -204,7 +220,8 @@ class Machine:
             KernelTrap: A thread executed `trap`.
             BarrierDeadlock, UnmetCondition: Threads wait for an event that cannot happen.
             OverBudget: The call exceeds its budget.
-            UnsupportedCall: Only a few blocks are to run, but they may depend on the others.
+            UnsupportedCall: The attribute `near` selects only some blocks, but blocks may depend on
+                each other.
         """
         kernel = self.prepare(loaded, kernel_name)
         geometry = Geometry(grid, block)
@@ -227,10 +244,10 @@ class Machine:
         return result
 
     def _chosen(self, geometry: Geometry, kernel: Kernel) -> tuple[int, ...]:
-        """Return the blocks that run if not all do, or none for all.
+        """Return the numbers of the blocks that `self.near` selects; empty if all blocks run.
 
         Raises:
-            UnsupportedCall: The blocks may depend on others.
+            UnsupportedCall: Only some blocks are selected, but blocks may depend on each other.
         """
         chosen = chosen_blocks(geometry, self.near) if self.near else ()
         why = why_all_blocks(kernel.prepared.compiler.program) if chosen else ""
@@ -239,7 +256,10 @@ class Machine:
         return chosen
 
     def _run(self, task: Task, kernel: Kernel) -> LaunchResult:
-        """Run the launch on several cores if that is worthwhile and possible, else on one."""
+        """Run a launch on several cores if it is large enough and the kernel allows it.
+
+        Otherwise, or if the run shows that blocks may depend on each other, run it on one core.
+        """
         geometry = task.geometry
         if self._shared.processes > 1 and not task.chosen:
             threads = geometry.blocks * geometry.threads
@@ -269,9 +289,10 @@ class Machine:
         return Launch(host, kernel, task.geometry, *how)
 
     def _fresh_grid_barrier(self, program: Program) -> int:
-        """Reset the block counter of the grid's barrier; return its address, or 0 if unused.
+        """Reset the memory in which cooperative groups count the blocks at the grid's barrier.
 
-        Cooperative groups find the address in %envreg1 and %envreg2.
+        Return its address, which kernels read from %envreg1 and %envreg2. Return 0 if the kernel
+        does not read them.
         """
         if "%envreg1" not in program.specials:
             return 0
@@ -281,12 +302,18 @@ class Machine:
 
 
 def _refuse(_: bytes) -> None:
-    """Give up a shared launch that prints, because only one core prints in the order of blocks."""
+    """Raise `NeedsOneCore` for a kernel that prints while it runs on several cores.
+
+    Only a launch on one core prints in the order of blocks.
+    """
     raise NeedsOneCore("it prints")
 
 
 def _element(value: int | Symbol, addresses: Mapping[str, int]) -> int:
-    """Return an initialiser's element as bits; a symbol that is only declared has address 0."""
+    """Return one element of a variable's initialiser as an unsigned 64-bit number.
+
+    A symbol becomes its address plus its offset; a symbol without a definition becomes 0.
+    """
     if isinstance(value, Symbol):
         return addresses.get(value.name, -value.offset) + value.offset
     return value % 2**64

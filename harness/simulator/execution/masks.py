@@ -1,4 +1,4 @@
-"""Checks that the masks of warp-level instructions name the lanes that take part."""
+"""Checks of the masks of warp-level instructions such as `__shfl_sync`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,25 @@ if TYPE_CHECKING:
 
 
 class MaskChecks:
-    """Checks of warp masks in the current chunk; reports wrong masks as findings."""
+    """Checks of the masks of warp-level instructions; wrong masks become findings.
+
+    One object serves one chunk (blocks that are simulated together).
+    """
 
     def __init__(self, team: Team, faults: Faults) -> None:
         self._team = team
         self._faults = faults
 
     def arrived(self, sync: WarpSync, lanes: Lanes, masks: Array) -> None:
-        """Check the masks with which lanes have arrived at an instruction."""
+        """Check the masks of threads that have arrived at a warp-level instruction.
+
+        A mask must name the thread's own lane, and no lane that the warp does not have.
+
+        Args:
+            sync: The instruction.
+            lanes: The threads that have arrived, as a boolean array over the simulated threads.
+            masks: The instruction's mask operand for each simulated thread.
+        """
         own = masks >> self._team.lane_id.astype(np.uint32) & np.uint32(1)
         what = "executed by a lane that is not in its own mask"
         self._note(sync, lanes & (own == 0), masks, what)
@@ -33,14 +44,15 @@ class MaskChecks:
         self._note(sync, lanes & missing, masks, "names lanes that the block does not have")
 
     def gave_up(self, waiting: WaitingForLanes) -> None:
-        """Report lanes that continue without other lanes that they have waited for."""
+        """Report threads that waited at a warp-level instruction for lanes that never arrive."""
         what = "waits for lanes that never arrive"
         self._note(waiting.sync, waiting.lanes, waiting.masks, what)
 
     def took_undefined(self) -> None:
-        """Report values that lanes took from lanes which did not take part.
+        """Report the values that shuffles and similar instructions read from inactive lanes.
 
-        This is a warning, because a right kernel may ignore such a value.
+        Such a lane has ended or is not in the mask. The finding is a warning, because a correct
+        kernel may ignore the value.
         """
         team = self._team
         for (name, location), found in team.undefined.items():

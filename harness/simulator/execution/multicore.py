@@ -1,15 +1,16 @@
-"""One launch on several cores: processes take chunks of its blocks and run them in parallel.
+"""One launch on several cores: processes run different blocks of the launch in parallel.
 
-Whether the order of blocks matters to a kernel is unknown before it runs, so the harness
-speculates. It runs the chunks in parallel, and then compares the memory that the processes
-accessed. The order made no difference if all of these hold:
+A chunk is a number of blocks that are simulated together. Each process takes chunks until all have
+run. The harness cannot know before the launch if the order of blocks matters to the kernel. It
+therefore runs the chunks in parallel, and then compares the memory that the processes accessed. The
+order made no difference if all of these hold:
 
 - No process accessed memory that another process wrote.
 - There are no findings, and nothing was printed.
-- No thread read the clock.
+- No thread read the clock or slept, and no block waited for another block.
 
-The sums of the parts are then what one core would have counted. Otherwise memory is restored, and
-the launch runs again on one core, as do all later launches of that kernel.
+Then the sums of the processes' counts equal the counts of a launch on one core. Otherwise memory is
+restored, and the launch runs again on one core, as do all later launches of that kernel.
 
 Processes are used instead of threads. NumPy's calls on a chunk are so short that two threads, with
 the interpreter's lock, gain only 14 %.
@@ -50,23 +51,24 @@ Sites = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Task:
-    """A launch, described by names and numbers that mean the same in all processes.
+    """A kernel launch as plain data, which can be sent to another process.
 
     Attributes:
-        module: Number of the module.
+        module: Number of the loaded module.
         kernel: Mangled name of the kernel.
         geometry: Grid and block.
-        dynamic_shared_bytes: Dynamic shared memory of a block.
-        arguments: The kernel's argument bytes.
-        chunk_lanes: Most threads of a chunk.
-        counters: True if the launch is counted.
-        grid_barrier: Address at which the blocks of a cooperative launch are counted; else 0.
-        schedule: Order of blocks and warps, as in `Placement`.
+        dynamic_shared_bytes: Bytes of a block's dynamic shared memory.
+        arguments: Bytes of the kernel's arguments.
+        chunk_lanes: Most threads of a chunk (blocks that are simulated together).
+        counters: True if traffic and instructions are counted.
+        grid_barrier: Address at which the blocks of a cooperative launch are counted, or 0.
+        schedule: Order of blocks and warps: 0 for the natural order, or the seed of a random one.
         is_shared: True if several processes run blocks of the launch.
-        chunks: Number of chunks, if it is shared.
-        counted: Counts that exist already at each place in the code, if it is shared.
-        budget: The call's budget.
-        chosen: Numbers of the blocks that run; empty for all.
+        chunks: Number of chunks; set only if `is_shared`.
+        counted: Counts of each access of the kernel's code after the first chunk, from which all
+            processes continue. It is set only if `is_shared` and `counters`.
+        budget: Limits of work and memory for the current call of the device.
+        chosen: Numbers of the blocks to run; empty for all.
     """
 
     module: int
@@ -87,18 +89,19 @@ class Task:
 
 @dataclass(frozen=True)
 class Part:
-    """The share of a launch that one process has run.
+    """The result of the blocks of a launch that one process has run.
 
     Attributes:
-        has_run: True if the process ran any chunk.
-        thread_instructions: Instructions executed, summed over threads.
-        work: Cost of the simulation, as in `budget.work_of`.
-        totals: The counts, or None.
-        problem: Why one core has to run the whole launch; the other fields are then meaningless.
-        over_budget: The work done when the launch exceeded its budget, else 0; the other fields are
-            then meaningless.
-        reached: Numbers of the program's blocks of code that have run so far.
-        outcomes: Ways that threads went at each branch, as in `Prepared`.
+        has_run: True if the process ran any block.
+        thread_instructions: PTX instructions executed, summed over threads.
+        work: Cost of the simulation in thread-instructions, as in `budget.work_of`.
+        totals: Counts of the process, or None if counters are switched off.
+        problem: The reason why the launch must run on one core, or empty. If it is set, ignore the
+            other fields.
+        over_budget: The work of the call when it exceeded its budget, else 0. If it is not 0,
+            ignore the other fields.
+        reached: Numbers of the kernel's basic blocks that have run so far.
+        outcomes: For each basic block, the outcomes of its branch as bits JUMPED and STAYED.
     """
 
     has_run: bool = False
@@ -112,20 +115,27 @@ class Part:
 
 
 def why_one_core(program: Program) -> str:
-    """Return why the kernel must not run on several cores; empty if it may."""
+    """Return the reason why a kernel must run on one core; empty if several cores may run it.
+
+    The reasons are atomic operations outside shared memory and a barrier of the grid.
+    """
     if any(access.operation for access in _not_of_shared(program)):
         return "it has atomic operations on global memory"
     return "its blocks meet at the grid's barrier" if "%envreg1" in program.specials else ""
 
 
 def why_all_blocks(program: Program) -> str:
-    """Return why some blocks may depend on others; empty if none does."""
+    """Return the reason why blocks of a kernel may depend on each other; empty if they cannot.
+
+    The reasons are those of `why_one_core`, and volatile, relaxed or acquire loads and stores,
+    through which a block may wait for another block.
+    """
     may_wait = any(access.how for access in _not_of_shared(program))
     return why_one_core(program) or ("it may wait for what other blocks write" if may_wait else "")
 
 
 def _not_of_shared(program: Program) -> Iterator[Access]:
-    """Yield the program's accesses outside shared memory."""
+    """Yield the program's loads, stores and atomic operations outside shared memory."""
     for block in program.blocks:
         for step in block.steps:
             if isinstance(step, Access) and step.space is not Space.SHARED:
@@ -133,12 +143,15 @@ def _not_of_shared(program: Program) -> Iterator[Access]:
 
 
 def chunk_lanes(kernel: Kernel, threads: int, most: int, processes: int) -> int:
-    """Return the threads of a chunk of a shared launch, or 0 if one core runs the whole launch.
+    """Return how many threads to simulate together if several processes run a launch.
+
+    Return 0 if the launch is too small for several processes, or if the kernel must run on one
+    core.
 
     Args:
-        kernel: The kernel; its last launch gives the work per thread.
-        threads: Threads of the whole grid.
-        most: Most threads of a chunk.
+        kernel: The kernel, with the mean number of instructions per thread in its last launch.
+        threads: Number of threads in the grid.
+        most: Most threads that may be simulated together.
         processes: Number of processes.
     """
     each = kernel.instructions_per_thread or _TYPICAL_INSTRUCTIONS
@@ -149,12 +162,12 @@ def chunk_lanes(kernel: Kernel, threads: int, most: int, processes: int) -> int:
 
 
 class MulticoreLaunches:
-    """Launches on `processes` cores, this process's own included.
+    """Runner of launches on several processes, including this one.
 
     Args:
-        memory: The device's memory.
-        processes: Number of processes.
-        make: Makes the launch of a task, in whichever process it is called.
+        memory: Global memory of the simulated device.
+        processes: Number of processes, this one included.
+        make: Makes a `Launch` from a task. It is called in each process that runs blocks.
     """
 
     def __init__(self, memory: Memory, processes: int, make: Callable[[Task], Launch]) -> None:
@@ -166,15 +179,17 @@ class MulticoreLaunches:
         self._known_modules = 0
 
     def run(self, task: Task, modules: int) -> LaunchResult | None:
-        """Run a launch; return None, with memory restored, if it has to run on one core.
+        """Run a launch on several processes.
+
+        Return None if the launch must run on one core. Its effect on memory is then undone.
 
         Args:
             task: The launch.
-            modules: Number of modules loaded so far. The other processes have only those loaded
-                before they were forked.
+            modules: Number of modules that are loaded now. Other processes have only the modules
+                that were loaded before they were forked.
 
         Raises:
-            OverBudget: The launch exceeds the call's budget. Memory is restored.
+            OverBudget: The launch exceeds the call's budget. Its effect on memory is undone.
         """
         launch = self._make(task)
         try:
@@ -195,13 +210,16 @@ class MulticoreLaunches:
             launch.end()
 
     def close(self) -> None:
-        """End the other processes, even while they work."""
+        """Kill the other processes, even while they work."""
         if self._cores and self._cores.are_mine:
             self._cores.close()
         self._cores = None
 
     def _are_there(self, modules: int) -> bool:
-        """Return whether processes with these modules exist; fork them if necessary."""
+        """Fork the other processes if they do not exist yet, or lack some of the `modules` modules.
+
+        Return False if the system does not allow so many processes.
+        """
         if self._cores and self._cores.are_mine and self._known_modules == modules:
             return True
         self.close()
@@ -216,7 +234,14 @@ class MulticoreLaunches:
         return self._cores is not None
 
     def _work(self, process: int, task: Task) -> Part:
-        """Run a task's chunks in another process."""
+        """Run a part of a launch in a forked process, and return the result of this part.
+
+        The process takes chunks (blocks that are simulated together) until none is left.
+
+        Args:
+            process: Number of the forked process, from 1 on.
+            task: The launch.
+        """
         assert self._board  # noqa: S101 - the board is made before the processes
         numbers = self._board.numbers(task.chunks)
         first = list(islice(numbers, 1))
@@ -231,7 +256,16 @@ class MulticoreLaunches:
             launch.end()
 
     def _part(self, launch: Launch, numbers: Iterable[int], process: int) -> Part:
-        """Run chunks in this process, and return its share of the launch."""
+        """Run some blocks of a launch in the calling process, and return their result.
+
+        If an error occurs, the other processes take no more blocks, and the result has the error.
+
+        Args:
+            launch: The launch.
+            numbers: Numbers of the chunks (blocks that are simulated together) to run.
+            process: Number of the calling process. The memory that it accesses is recorded in the
+                buffer of this number.
+        """
         assert self._board  # noqa: S101 - as above
         try:
             launch.run_some(numbers)
@@ -253,7 +287,10 @@ class MulticoreLaunches:
         )
 
     def _run(self, launch: Launch, task: Task) -> str:
-        """Run a launch; return why its result is unusable, or an empty string."""
+        """Run a launch on all processes, and add up their results in `launch`.
+
+        Return the reason why the launch must run again on one core, or an empty string.
+        """
         assert self._board and self._cores  # noqa: S101, PT018 - _are_there was asked
         numbers = self._board.numbers(task.chunks)
         self._board.deal()
@@ -280,7 +317,13 @@ class MulticoreLaunches:
         return self._merge(launch, task, parts)
 
     def _merge(self, launch: Launch, task: Task, parts: Sequence[Part]) -> str:
-        """Add up the parts; return why that is impossible, or an empty string."""
+        """Add up the results of all processes in `launch`.
+
+        Return the reason why this is impossible, or an empty string.
+
+        Raises:
+            OverBudget: A process exceeded the budget.
+        """
         assert self._board  # noqa: S101 - as above
         _refuse_what_is_too_much(parts)
         for part in parts:
@@ -308,7 +351,12 @@ def _refuse_what_is_too_much(parts: Sequence[Part]) -> None:
 
 
 def _conflict(rooms: Sequence[npt.NDArray[np.uint8]]) -> bool:
-    """Return whether a process has accessed a cell that another process has written."""
+    """Return True if a process has accessed a memory cell that another process has written.
+
+    Args:
+        rooms: For each process, an array with a value for each cell: 0 not accessed, 1 read, 2
+            written.
+    """
     # Only cells that several processes have accessed matter, and among them those with a writer.
     touched, several, written = (np.zeros(rooms[0].shape, np.bool_) for _ in range(3))
     for room in rooms:

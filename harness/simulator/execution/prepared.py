@@ -1,4 +1,4 @@
-"""A program with its compiled code."""
+"""A kernel with the Python code that has been compiled for its basic blocks so far."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ JUMPED, STAYED = 1, 2
 
 @dataclass
 class Prepared:
-    """A program with the code compiled so far.
+    """A kernel with the code compiled so far, and the coverage of its basic blocks.
 
     Attributes:
-        compiler: The program's compiler.
-        code: For each block, the compiled variants by uniform registers, kept registers and
-            `in_step`.
-        touched: For each block, the registers that it reads or writes, as bits.
-        outcomes: For each block, the ways that threads went at its branch, as bits (JUMPED,
-            STAYED).
-        reached_elsewhere: Numbers of the blocks that other processes have run.
+        compiler: The compiler of the kernel's basic blocks.
+        code: For each basic block, the compiled variants. The key has the fields of
+            `codegen.State`: uniform registers, kept registers and `in_step`.
+        touched: For each basic block, the registers that it reads or writes (a bit mask).
+        outcomes: For each basic block, the outcomes of its branch so far as bits JUMPED and STAYED.
+        reached_elsewhere: Numbers of the basic blocks that other processes have run.
     """
 
     compiler: Compiler
@@ -38,13 +37,13 @@ class Prepared:
         self.touched = [b.reads | b.writes for b in blocks]
 
     def add(self, reached: Iterable[int], outcomes: Sequence[int]) -> None:
-        """Add the blocks and branch outcomes of another process."""
+        """Add the coverage of another process: basic blocks that ran, and branch outcomes."""
         self.reached_elsewhere.update(reached)
         for number, ways in enumerate(outcomes):
             self.outcomes[number] |= ways
 
     @property
     def reached(self) -> set[int]:
-        """Numbers of the blocks that some thread has run."""
+        """Numbers of the basic blocks that some thread has run in any launch so far."""
         # A block is compiled when it first runs, so compiled code means that the block was reached.
         return {number for number, code in enumerate(self.code) if code} | self.reached_elsewhere

@@ -1,9 +1,10 @@
-"""Residency of blocks: which of them are on the device at the same time.
+"""Residency of thread blocks: decides which blocks are on the simulated device at the same time.
 
-Chunks of blocks start in order. A chunk starts when the one before it has ended, or waits for
-others because its threads spin on what another block writes. Waiting blocks stay resident, and
-others start beside them, up to as many blocks as an H200 holds. Then no more start until a resident
-chunk ends. If no resident block makes progress, the kernel is in a deadlock, as on the device.
+A chunk is a number of blocks that are simulated together. Chunks start in order. A chunk starts
+when the chunk before it has ended, or spins until another block writes a value. Waiting chunks stay
+resident, and more chunks start, up to as many blocks as an H200 holds. Then no chunk starts until a
+resident chunk has ended. If no resident block makes progress, the kernel is deadlocked, as it would
+be on the GPU.
 """
 
 from __future__ import annotations
@@ -26,14 +27,23 @@ Such threads may stop waiting by themselves, so they get many more rounds than o
 
 
 def blocks_at_once(threads: int, shared_bytes: int) -> int:
-    """Return the number of blocks that fit on the device; registers are not considered."""
+    """Return how many blocks are resident on the device at a time; registers are not considered.
+
+    Args:
+        threads: Threads of a block.
+        shared_bytes: Bytes of a block's shared memory.
+    """
     held = occupancy(0, shared_bytes, threads, DEVICE.architecture).blocks
     return DEVICE.multi_processor_count * max(1, held)
 
 
 @dataclass(frozen=True)
 class ChunkSlot:
-    """Room for one chunk of blocks, and its scheduler."""
+    """Registers, memory, fault collector and scheduler for one chunk.
+
+    A chunk is a number of blocks that are simulated together. When a chunk has ended, another chunk
+    can use its slot.
+    """
 
     frame: Frame
     private: ChunkMemory
@@ -47,13 +57,16 @@ def run_chunks(
     make_place: Callable[[], ChunkSlot],
     start: Callable[[ChunkSlot, range], bool],
 ) -> list[ChunkSlot]:
-    """Run all chunks to their end; return the places that were used.
+    """Run all chunks (blocks that are simulated together) of a launch to their end.
+
+    Return the slots in which the chunks ran.
 
     Args:
-        chunks: Each chunk's blocks, as places in the order of blocks.
-        resident_blocks: Number of blocks that fit on the device.
-        make_place: Makes room for a chunk.
-        start: Runs a chunk in a place; returns whether all of its threads have ended.
+        chunks: Each chunk's blocks, as indices in the order of execution.
+        resident_blocks: Number of blocks that fit on the device at a time.
+        make_place: Makes a slot, in which a chunk can run.
+        start: Starts a chunk in a slot; returns True if all of its threads have ended, and False if
+            the chunk waits for other chunks.
 
     Raises:
         BarrierDeadlock, UnmetCondition: The resident blocks wait for an event that cannot happen.
@@ -78,7 +91,13 @@ def run_chunks(
 
 
 def _try_again(waiting: list[tuple[ChunkSlot, range]]) -> list[ChunkSlot]:
-    """Run the waiting chunks in turn until some have ended, and return the places of those."""
+    """Run the waiting chunks (blocks simulated together) in turn until some of them have ended.
+
+    Remove the chunks that have ended from `waiting`, and return their slots.
+
+    Raises:
+        BarrierDeadlock, UnmetCondition: The waiting chunks make no progress.
+    """
     in_vain = asleep = 0
     while True:
         # Each round resumes every waiting chunk once. Rounds without progress are counted. Those in

@@ -1,6 +1,7 @@
-"""The threads of a chunk that have not ended, and the places where runnable threads continue.
+"""The runnable threads of a chunk (blocks simulated together), and where they continue.
 
-Everything that releases threads adds them here: branches, complete barriers, loops that try again.
+Code that releases threads adds them here: branches, complete barriers, and spinning loops that are
+retried.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ _NOBODY: Turn = (None, None, 0)
 
 
 class RunnableThreads:
-    """The threads of one chunk that do not wait, by the block of code where they continue.
+    """The threads of a chunk that do not wait, by the basic block where they continue.
+
+    A chunk is a number of thread blocks that are simulated together. Threads are masks: boolean
+    arrays with one element for each lane of the chunk.
 
     Attributes:
-        lanes: Lanes of the chunk.
-        started: Lanes that have a thread.
-        alive: The threads that have not ended.
-        at: The runnable threads at each block of code.
+        lanes: Number of threads that the chunk has room for.
+        started: Number of threads that the chunk has.
+        alive: Mask of the threads that have not ended.
+        at: By number of a basic block, a mask of the threads that can run it.
         exits: A counter that grows when threads end.
     """
 
@@ -38,30 +42,50 @@ class RunnableThreads:
         self.exits = 0
 
     def begin(self, started: int) -> Turn:
-        """Start the next chunk: its first `started` lanes begin at the first block of code."""
+        """Start the next chunk (blocks that are simulated together) at the first basic block.
+
+        Args:
+            started: Number of threads of the chunk.
+
+        Returns:
+            The threads that run next: a basic block's number, a mask of the threads (None for all)
+            and their number.
+        """
         self.started = started
         self.alive = np.arange(self.lanes) < started
         self.at = {}
         return 0, None if started == self.lanes else self.alive.copy(), started
 
     def all_of(self, current: Lanes | None) -> Lanes:
-        """Return the lanes as a mask."""
+        """Return the mask `current`, or a mask of all simulated threads if it is None."""
         return np.ones(self.lanes, np.bool_) if current is None else current
 
     def add(self, position: int, lanes: Lanes) -> None:
-        """Add threads that can continue at a block of code."""
+        """Record that the threads `lanes` can continue at basic block `position`."""
         present = self.at.get(position)
         self.at[position] = lanes if present is None else present | lanes
 
     def go(self, target: int, current: Lanes | None, count: int) -> Turn:
-        """Continue the threads at `target`, unless others run first."""
+        """Continue the threads `current` at basic block `target`, after threads that run first.
+
+        Return the threads that run next: those at the lowest basic block.
+
+        Args:
+            target: Number of the basic block.
+            current: Mask of the threads, or None for all threads that are simulated together.
+            count: Number of those threads.
+        """
         if not self.at or current is None:
             return target, current, count
         self.add(target, current)
         return self.next()
 
     def next(self) -> Turn:
-        """Remove and return the threads that run next."""
+        """Remove and return the threads that run next: those at the lowest basic block.
+
+        The result is the basic block's number, a mask of the threads (None for all) and their
+        number. The number of the basic block is None if no thread can run.
+        """
         if not self.at:
             return _NOBODY
         # The threads at the lowest block of code run first. Compilers lay code out so that the
@@ -73,6 +97,6 @@ class RunnableThreads:
         return position, None if count == self.lanes else lanes, count
 
     def end(self, current: Lanes | None) -> None:
-        """End the threads."""
+        """Mark the threads `current` (None for all simulated threads) as ended."""
         self.exits += 1
         self.alive = self.alive & ~self.all_of(current)

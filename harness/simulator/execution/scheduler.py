@@ -1,9 +1,10 @@
-"""The scheduler of a chunk's threads: a loop that executes one block of code after another.
+"""The scheduler: a loop that picks threads and executes one basic block of code after another.
 
-The parts of its decisions have their own modules:
+It schedules the threads of one chunk (thread blocks that are simulated together). Other modules
+make parts of the decision:
 
 - `runnable.py`: which threads can continue, and where.
-- `control_flow.py`: where the ends of blocks of code lead.
+- `control_flow.py`: where branches, jumps and traps lead.
 - `synchronisation.py`: where threads begin to wait.
 - `waiting.py`: what releases waiting threads.
 """
@@ -44,12 +45,12 @@ if TYPE_CHECKING:
 
 
 class Scheduler:
-    """The scheduler of one chunk of blocks, which runs threads at the lowest block of code first.
+    """The scheduler of one chunk (thread blocks that are simulated together).
 
-    Threads at a barrier continue when as many have arrived as it asks for. Threads at a `*_sync`
-    instruction continue when the lanes in their masks have arrived. Spinning threads are set aside
-    until no other thread can run. If all threads that are left only spin, the chunk waits for other
-    chunks.
+    The threads at the lowest basic block run first. Threads at a barrier continue when as many
+    threads have arrived as the barrier asks for. Threads at a `*_sync` instruction continue when
+    the lanes in their masks have arrived. Spinning threads are set aside until no other thread can
+    run. If all remaining threads spin, the chunk waits for other chunks.
     """
 
     def __init__(
@@ -62,7 +63,17 @@ class Scheduler:
         team: Team,
         check_budget: Callable[[], None],
     ) -> None:
-        """Call `check_budget`, which may raise, from time to time."""
+        """Make a scheduler for one chunk at a time (blocks that are simulated together).
+
+        Args:
+            prepared: The kernel and its compiled code.
+            frame: Registers of the chunk's threads.
+            private: Shared and local memory of the chunk, and the kernel's arguments.
+            faults: Collector of faulty accesses.
+            watch: Observers that are told what the threads execute.
+            team: Warps and blocks of the chunk's threads.
+            check_budget: Raises if the launch exceeds its budget. It is called regularly in loops.
+        """
         program = prepared.compiler.program
         self._check_budget = check_budget
         self._blocks = program.blocks
@@ -89,37 +100,38 @@ class Scheduler:
 
     @property
     def thread_instructions(self) -> int:
-        """Instructions executed so far, summed over threads."""
+        """PTX instructions executed so far by this scheduler, summed over threads."""
         return self._executor.thread_instructions
 
     @property
     def work(self) -> int:
-        """Cost of the simulation so far, as in `budget.work_of`."""
+        """Cost of the simulation so far in thread-instructions, as in `budget.work_of`."""
         return work_of(self._executor.thread_instructions, self._executor.issued)
 
     @property
     def progress(self) -> int:
-        """A counter that grows with every event that may release other threads."""
+        """A counter that grows with every event that may let a waiting thread continue."""
         return self._waiting.progress
 
     @property
     def patience(self) -> int:
         """A counter that grows when threads sleep or read the clock.
 
-        Such threads may stop waiting by themselves.
+        A loop with a sleep or a clock may end by itself, without an event from another thread.
         """
         return self._waiting.spinning.yields + self._team.clock_reads
 
     def run(self, first_block: int, blocks: int, uniform: int) -> bool:
-        """Run `blocks` blocks, starting at place `first_block` of the order.
+        """Start a chunk (blocks that are simulated together); run it until it ends or must wait.
 
         Args:
-            first_block: Place of the first block.
-            blocks: Number of blocks.
-            uniform: Registers that hold one value for all threads, as in codegen.State.
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+            blocks: Number of these blocks.
+            uniform: Registers that hold one value for all threads (a bit mask).
 
         Returns:
-            True if all threads have ended; otherwise all that are left wait for other chunks.
+            True if all threads have ended; False if the remaining threads wait for other chunks.
 
         Raises:
             KernelTrap: A thread executed `trap`.
@@ -133,16 +145,22 @@ class Scheduler:
         return self._run(self._threads.begin(blocks * self._team.threads))
 
     def resume(self) -> bool:
-        """Run a waiting chunk again; return the same as `run`."""
+        """Continue a chunk (blocks simulated together) that waited for blocks of other chunks.
+
+        Return True if all threads have ended, or False if the chunk must wait again.
+        """
         self._waiting.try_again()
         return self._run(self._threads.next())
 
     def give_up(self) -> bool:
-        """Release lanes that wait for lanes that never come; return whether there were any."""
+        """Release threads that wait for lanes of their warp that never arrive.
+
+        Return True if there were any.
+        """
         return self._waiting.give_up()
 
     def deadlock(self) -> BarrierDeadlock | UnmetCondition:
-        """Return the error that lists the waiting threads of the first deadlocked block."""
+        """Return the error for threads that wait forever; record it as a finding, too."""
         return deadlock_error(self._waiting)
 
     def _run(self, turn: Turn) -> bool:
@@ -188,7 +206,10 @@ class Scheduler:
         return compiled
 
     def _needed_elsewhere(self) -> int:
-        """Return the registers that threads which are not running need, as bits."""
+        """Return the registers whose values idle threads need (a bit mask).
+
+        Idle threads have not ended, but do not run at the moment.
+        """
         needed = self._waiting.registers()
         for position in self._threads.at:
             needed |= self._blocks[position].live
@@ -197,7 +218,17 @@ class Scheduler:
     def _follow(
         self, block: Block, compiled: Compiled, position: int, current: Lanes | None, count: int
     ) -> Turn:
-        """Return the threads that run next, after the end of a block of code."""
+        """Execute the end of a basic block, such as a branch or a barrier.
+
+        Return the threads that run next.
+
+        Args:
+            block: The basic block.
+            compiled: Compiled code of the basic block.
+            position: Number of the basic block.
+            current: The threads that have run it, or None for all simulated threads.
+            count: Number of those threads.
+        """
         end = block.end
         if isinstance(end, Branch):
             return self._flow.branch(end, block.target, compiled, position, current, count)
@@ -218,10 +249,12 @@ class Scheduler:
         raise self._flow.trap(end, current)
 
     def _release(self) -> bool:
-        """Release waiting threads when none is ready; return False if the chunk has to wait.
+        """Release waiting threads when none of the threads simulated together is runnable.
+
+        Return False if all threads have ended, or if they must wait for other blocks.
 
         Raises:
-            BarrierDeadlock, UnmetCondition: Nothing can release them.
+            BarrierDeadlock, UnmetCondition: Nothing can release the waiting threads.
         """
         if not self._threads.alive.any():
             return False

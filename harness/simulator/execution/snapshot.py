@@ -1,4 +1,4 @@
-"""Snapshots of device memory, to restore it later."""
+"""Snapshots of parts of the simulated device's memory, to restore them later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The bytes of some ranges of device memory, and their shadow, which notes what was written."""
+    """A copy of some ranges of device memory and of their shadow.
+
+    The shadow has one byte for each byte of memory, which records whether anything has written it.
+
+    Attributes:
+        memory: Global memory of the simulated device.
+        ranges: Address and number of bytes of each range.
+    """
 
     memory: Memory
     ranges: tuple[Range, ...]
@@ -24,12 +31,12 @@ class Snapshot:
 
     @classmethod
     def of(cls, memory: Memory, ranges: Sequence[Range]) -> Snapshot:
-        """Take a snapshot of ranges that lie within allocations."""
+        """Take a snapshot of ranges of memory, each of which must lie within a live allocation."""
         kept = ((data.copy(), shadow.copy()) for data, shadow in _views(memory, ranges))
         return cls(memory, tuple(ranges), tuple(kept))
 
     def restore(self) -> None:
-        """Restore memory to the snapshot."""
+        """Copy the saved bytes, and the record of which are written, back to device memory."""
         views = _views(self.memory, self.ranges)
         for (data, shadow), (was, was_written) in zip(views, self._kept, strict=True):
             data[...] = was

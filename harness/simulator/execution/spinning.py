@@ -1,11 +1,11 @@
-"""Detection of threads that wait in a loop for another thread.
+"""Detection of threads that spin: they wait in a loop for a value that another thread writes.
 
-A thread that returns to the same place with the same live registers cannot leave the loop by
-itself. It could only do so if a store or an atomic had changed memory meanwhile. Such a thread is
-parked until others have run.
+A thread spins if it returns to the same basic block with the same values in its live registers. No
+store or atomic may have changed memory meanwhile. A spinning thread cannot leave the loop by
+itself, so it is parked until other threads have run.
 
-A loop that differs in each round (it counts its attempts, for example) never matches. After many
-rounds it is interrupted where others could run, which costs only time.
+A loop whose registers change in each round (it counts its attempts, for example) is not detected.
+After many rounds it is interrupted so that other threads can run, which costs only time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ _NAP = 100
 
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
-    """The threads at a place, their registers' values, and the progress counter at that time."""
+    """The state of threads that jumped back to a basic block, for comparison with the next jump.
+
+    Attributes:
+        lanes: Mask of the threads.
+        values: Values of each live register.
+        progress: Value of the scheduler's progress counter at the jump.
+    """
 
     lanes: Lanes
     values: list[Array]
@@ -39,17 +45,19 @@ class _Snapshot:
 
 
 class Spinning:
-    """Watch over the loops of one chunk.
+    """Detection of spinning threads in one chunk (blocks that are simulated together).
 
     Attributes:
-        changes: A counter that grows when a watched loop has changed its registers, when a loop is
-            interrupted, and when an action has run.
-        yields: A counter of the times that threads slept.
-        parked: The parked threads, by the block of code where they continue.
-        watched: Places where each arrival is examined, with the last snapshot. The value is None at
-            a place where threads have spun.
-        backs: Backward jumps so far.
-        due: Number of backward jumps at which the next look is due.
+        changes: A counter that grows when a watched loop has changed its registers, and when a loop
+            is interrupted. Other code increments it when an action (such as `mma.sync`) has run.
+        yields: Number of times that threads have slept.
+        parked: By number of the basic block where they continue, a mask of the threads that sleep,
+            spin or were interrupted.
+        watched: By number of a basic block, the last snapshot of threads that jumped back to it.
+            The value is None if threads were found spinning there. Each further jump to a basic
+            block of this dict is examined.
+        backs: Number of backward jumps so far.
+        due: Value of `backs` at which the next jump to any basic block is examined.
     """
 
     def __init__(self, team: Team) -> None:
@@ -59,7 +67,7 @@ class Spinning:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all loops and parked threads."""
+        """Remove all watched loops and parked threads, before the next blocks are simulated."""
         self.parked: dict[int, Lanes] = {}
         self.watched: dict[int, _Snapshot | None] = {}
         self.backs = 0
@@ -78,16 +86,19 @@ class Spinning:
         *,
         has_others: bool,
     ) -> Lanes | None:
-        """Examine threads that have jumped back; park and return those that spin.
+        """Examine threads that have jumped back to a basic block; park the threads that spin.
 
-        Return None if all continue.
+        After many backward jumps all threads `lanes` are parked, even if they do not spin.
 
         Args:
-            position: Block of code that they have returned to.
-            lanes: The threads.
-            values: Values of the live registers there.
-            progress: The progress counter.
-            has_others: True if other threads of the chunk can run.
+            position: Number of the basic block.
+            lanes: Mask of the threads.
+            values: Values of each register that is live at the start of the basic block.
+            progress: The scheduler's progress counter.
+            has_others: True if other threads that are simulated together can run.
+
+        Returns:
+            A mask of the parked threads, or None if all threads continue.
         """
         # Comparing all live registers at each backward jump would be slow. A snapshot is therefore
         # taken only at a look, and the next arrival at the same place is compared with it. The
@@ -118,16 +129,21 @@ class Spinning:
         return lanes
 
     def sleep(self, position: int, lanes: Lanes) -> None:
-        """Park threads that let others run first; they continue at `position`."""
+        """Park threads that execute `nanosleep`; they continue later at basic block `position`."""
         self.yields += 1
         self._park(position, lanes)
 
     def tried_in_vain(self, progress: int) -> bool:
-        """Return whether nothing has happened since the parked threads were last released."""
+        """Return True if the progress counter has not changed since the last `release`."""
         return self._last_try == progress
 
     def release(self, progress: int, add: Callable[[int, Lanes], None]) -> None:
-        """Release the parked threads."""
+        """Release all parked threads, and advance the clock.
+
+        Args:
+            progress: The scheduler's progress counter.
+            add: Called with a basic block and the threads that continue there.
+        """
         self._last_try = progress
         self._team.waited += _NAP
         parked, self.parked = self.parked, {}

@@ -1,8 +1,8 @@
-"""Handling of threads that arrive at a place where they may have to wait for other threads.
+"""Handling of threads that arrive at an instruction where they may have to wait.
 
-Such places are barriers of the block, instructions that need lanes of the warp, actions,
-`nanosleep`, and loops that only another thread can end. `WaitingThreads` records the threads that
-wait.
+Threads may wait at block barriers, at warp-level instructions, at actions (such as `mma.sync`), at
+`nanosleep`, and in loops that only another thread can end. `WaitingThreads` records the threads
+that wait.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from harness.simulator.lowering.program import Barrier, Block, Exit, Perform, Wa
 
 
 class Synchronisation:
-    """The decision whether arriving threads of one chunk wait or continue at once."""
+    """Decides whether threads that arrive at a barrier, action or similar point wait or continue.
+
+    One object serves one chunk (thread blocks that are simulated together). The methods receive the
+    arriving threads `current` (None for all threads of the chunk), and return the threads that run
+    next.
+    """
 
     def __init__(self, waiting: WaitingThreads, exits: ThreadExits) -> None:
         self._waiting = waiting
@@ -30,7 +35,17 @@ class Synchronisation:
         self._watch = waiting.watch
 
     def barrier(self, barrier: Barrier, after: int, current: Lanes | None, count: int) -> Turn:
-        """Handle threads at a barrier of their block; they continue at block of code `after`."""
+        """Handle threads that arrive at a barrier of their thread block (`bar.sync`, `bar.arrive`).
+
+        Args:
+            barrier: The barrier instruction.
+            after: Number of the basic block where the threads continue after the barrier.
+            current: The arriving threads, or None for all threads that are simulated together.
+            count: Number of those threads.
+
+        Returns:
+            The threads that run next.
+        """
         lanes = self._threads.all_of(current)
         for known, part in self._numbered(barrier, lanes):
             # All threads of the chunk have arrived together, so nothing has to be recorded. This is
@@ -44,13 +59,14 @@ class Synchronisation:
         return self._threads.next()
 
     def _is_complete(self, barrier: Barrier) -> bool:
-        """Return whether the barrier waits for exactly the threads of a block."""
+        """Return True if the barrier waits for all threads of a block, neither more nor fewer."""
         return not barrier.is_arrival and barrier.threads in (None, self._team.threads)
 
     def _numbered(self, barrier: Barrier, lanes: Lanes) -> list[tuple[Barrier, Lanes]]:
-        """Return the barrier with its number and count taken from registers where necessary.
+        """Return the barriers at which threads arrive, with constant numbers and thread counts.
 
-        Threads whose registers differ are at different barriers.
+        A barrier instruction may take its number and count from registers. Threads whose registers
+        differ are then at different barriers. Each result is a barrier and a mask of its threads.
         """
         if barrier.number_register < 0 and barrier.threads_register < 0:
             return [(barrier, lanes)]
@@ -62,7 +78,18 @@ class Synchronisation:
         return by_operands(barrier, lanes, numbers, counts)
 
     def warp(self, sync: WarpSync, after: int, current: Lanes | None, count: int) -> Turn:
-        """Handle threads at an instruction that needs the lanes in their masks."""
+        """Handle threads that arrive at a warp-level instruction such as `__shfl_sync`.
+
+        Args:
+            sync: The instruction.
+            after: Number of the basic block where the threads continue when all lanes that their
+                masks name have arrived.
+            current: The arriving threads, or None for all threads that are simulated together.
+            count: Number of those threads.
+
+        Returns:
+            The threads that run next.
+        """
         masks = self._executor.values(sync.mask, "u32")
         # Whole warps that name all their lanes are complete: the common case needs no checks.
         if len(masks) == 1 and int(masks[0]) == FULL and self._team.are_whole_warps(current):
@@ -80,7 +107,10 @@ class Synchronisation:
         return self._threads.next()
 
     def _end_who_returned(self) -> None:
-        """End the threads that only have to exit, so that no thread waits for them."""
+        """End the runnable threads whose next instruction is the exit.
+
+        Otherwise other lanes of their warps would wait for them.
+        """
         for position in list(self._threads.at):
             block = self._blocks[position]
             if isinstance(block.end, Exit) and not block.steps:
@@ -91,7 +121,19 @@ class Synchronisation:
                 self._threads.end(lanes)
 
     def action(self, block: Block, end: Perform, position: int, current: Lanes | None) -> Turn:
-        """Handle threads at an action: those that can execute it do so and continue."""
+        """Handle threads that arrive at an action such as `mma.sync`.
+
+        Threads that can execute the action do so and continue; the other threads wait.
+
+        Args:
+            block: The basic block that consists of the action.
+            end: The action.
+            position: Number of the basic block.
+            current: The arriving threads, or None for all threads that are simulated together.
+
+        Returns:
+            The threads that run next.
+        """
         lanes = self._threads.all_of(current)
         executor = self._executor
         actions = self._waiting.actions
@@ -109,15 +151,20 @@ class Synchronisation:
         return self._threads.go(position + 1, all_going, count)
 
     def sleep(self, after: int, current: Lanes | None) -> Turn:
-        """Park threads so that all others run first."""
+        """Park threads that execute `nanosleep`, so that all other threads run first.
+
+        The threads continue later at basic block `after`. Return the threads that run next.
+        """
         self._waiting.spinning.sleep(after, self._threads.all_of(current))
         return self._threads.next()
 
     def spin(self, position: int, current: Lanes | None) -> Turn | None:
-        """Set aside the threads that have returned to `position` in an unchanged state.
+        """Park the threads that have jumped back to basic block `position` and spin there.
+
+        After many backward jumps, all threads that have jumped back are parked.
 
         Returns:
-            The threads that run next, or None if no thread was set aside.
+            The threads that run next, or None if no thread was parked.
         """
         lanes = self._threads.all_of(current)
         values = [

@@ -1,4 +1,4 @@
-"""Detection of threads that exit after they have gone past a barrier at which others wait."""
+"""Detection of threads that skip a barrier at which other threads wait, and then exit."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ Lanes = npt.NDArray[np.bool_]
 
 
 class ThreadExits:
-    """Record of the last block of code that each thread of a chunk ran before it ended.
+    """Record of the last basic block that each thread of a chunk ran before it exited.
 
-    A barrier does not wait for threads that have returned early (in CUDA C++ it waits for all
-    threads that have not exited). A thread that skips the barrier, runs the code behind it, and
-    then ends is different. It took a branch that its warp should have taken together.
+    A chunk is a number of thread blocks that are simulated together. A barrier does not wait for
+    threads that have exited, so an early return is legal. It is a mistake if a thread skips the
+    barrier, runs the code after it, and then exits: its warp has diverged.
 
     Attributes:
-        leads_out: For each block of code, True if threads may end after it.
+        leads_out: For each basic block, True if it may be the last one in which a thread does any
+            work. All are False if the kernel has no barrier.
     """
 
     def __init__(self, program: Program, lanes: int) -> None:
@@ -43,12 +44,17 @@ class ThreadExits:
         )
 
     def begin(self) -> None:
-        """Start the next chunk of blocks."""
+        """Remove all records, before the next blocks are simulated."""
         self._positions[...] = -1
         self._seen.clear()
 
     def ran(self, position: int, lanes: Lanes | None) -> None:
-        """Record that threads (all if None) have run a block of code that leads out."""
+        """Record that threads have run a basic block of which `leads_out` is True.
+
+        Args:
+            position: Number of the basic block.
+            lanes: Mask of the threads, or None for all threads that are simulated together.
+        """
         self._seen.add(position)
         if lanes is None:
             self._positions[...] = position
@@ -56,10 +62,12 @@ class ThreadExits:
             self._positions[lanes] = position
 
     def have_passed(self, barrier: int) -> Lanes:
-        """Return the threads that ended past the barrier at the end of the block of code `barrier`.
+        """Return a mask of the threads that exited in code after a barrier.
 
-        They ended in code that the threads at the barrier reach as well, and that does not lead
-        back to the barrier.
+        This code can be reached from the barrier, but does not lead back to it.
+
+        Args:
+            barrier: Number of the basic block that ends with the barrier.
         """
         behind = self._reachable(barrier + 1)
         passed = np.zeros(len(self._positions), np.bool_)
@@ -69,9 +77,9 @@ class ThreadExits:
         return passed
 
     def _leads_out(self, position: int) -> bool:
-        """Return whether a thread's last work may be in the block.
+        """Return True if the basic block may be the last one in which a thread does any work.
 
-        An exit without steps does no work, so the block before it counts instead.
+        A basic block that has only an exit does no work, so the basic block before it counts.
         """
         block = self._blocks[position]
         if isinstance(block.end, Exit):
@@ -79,7 +87,7 @@ class ThreadExits:
         return any(_only_ends(self._blocks[after]) for after in _successors(block, position))
 
     def _reachable(self, start: int) -> frozenset[int]:
-        """Return the blocks that threads can reach from a block, that block included."""
+        """Return the numbers of the basic blocks that can be reached from `start`, with `start`."""
         if start not in self._known:
             found, open_ = {start}, [start]
             while open_:

@@ -1,14 +1,16 @@
-"""The waiting threads of a chunk, what they wait for, and what releases them.
+"""The waiting threads of a chunk (blocks that are simulated together), and their release.
 
-If no thread is ready, these are tried in order:
+If no thread is runnable, threads of the first of these kinds that exists are released:
 
-1. Actions whose condition has become true.
-2. Complete warps, then complete barriers.
-3. Loops that try again.
-4. Waits that expire.
+1. Threads at an action (such as an mbarrier wait) whose condition has become true.
+2. Threads at a warp-level instruction if all lanes in their masks have arrived; else threads at
+   complete barriers.
+3. Threads that sleep or spin, if something has changed since they were last released.
+4. Threads at an action whose wait can expire.
 
-If none of these helps, the chunk waits for other chunks, or lanes continue without those that never
-come, or there is a deadlock. How threads begin to wait is in `synchronisation.py`.
+Otherwise, the chunk waits for other chunks if threads spin. If none spins, threads continue without
+lanes that never arrive. If there are none, the kernel is deadlocked. `synchronisation.py` decides
+when threads begin to wait.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
 
 
 class WaitingThreads:
-    """The threads that wait at barriers, for lanes of their warp, at actions, or in loops."""
+    """The waiting threads of a chunk: at barriers, for lanes of their warp, at actions, in loops.
+
+    A chunk is a number of thread blocks that are simulated together.
+    """
 
     def __init__(
         self,
@@ -66,19 +71,19 @@ class WaitingThreads:
 
     @property
     def progress(self) -> int:
-        """A counter that grows with every event that may release other threads."""
+        """A counter that grows with every event that may let a waiting thread continue."""
         events = self.threads.exits + self._releases + self.spinning.changes
         return events + self._private.spaces.changes
 
     def begin(self) -> None:
-        """Start the next chunk of blocks."""
+        """Remove all waiting threads, before the next blocks are simulated."""
         self.barriers.clear()
         self.warps.clear()
         self.spinning.clear()
         self.actions.start(self.team.first_block)
 
     def registers(self) -> int:
-        """Return the registers that the waiting threads need, as bits."""
+        """Return the registers whose values the waiting threads still need (a bit mask)."""
         blocks = self.program.blocks
         needed = 0
         for at_barrier in self.barriers.waiting:
@@ -90,10 +95,10 @@ class WaitingThreads:
         return needed
 
     def release(self) -> bool:
-        """Release threads that can continue, when no others are ready.
+        """Release waiting threads that can continue; called when no thread is runnable.
 
         Returns:
-            True if any thread continues.
+            True if any thread was released.
         """
         if self._go_on(self.actions.satisfied(self.program, self.executor.uniform)):
             return True
@@ -105,14 +110,14 @@ class WaitingThreads:
         return self._go_on(self.actions.expire(self.program))
 
     def try_again(self) -> None:
-        """Release the threads that sleep or spin."""
+        """Release all threads that sleep or spin, so that they test their condition again."""
         self.spinning.release(self.progress, self.threads.add)
 
     def give_up(self) -> bool:
-        """Release lanes that wait for lanes of their warp that never come.
+        """Release threads that wait for lanes of their warp that never arrive, and report them.
 
         Returns:
-            True if there were any.
+            True if any thread was released.
         """
         released = False
         for waiting in self.warps.give_up():
@@ -122,7 +127,11 @@ class WaitingThreads:
         return released
 
     def _synchronised(self) -> bool:
-        """Release complete warps, or else complete barriers; return whether threads continue."""
+        """Release threads that wait for other threads which have now arrived.
+
+        These are threads at warp-level instructions, or, if none can continue, threads at barriers
+        of their block. Return True if any thread was released.
+        """
         alive = self.threads.alive
         going = self.warps.release(alive) or self.barriers.release(alive, self._tell)
         for position, lanes in going:
@@ -134,7 +143,13 @@ class WaitingThreads:
         self.watch.synchronised(arrivals, self.team.first_block, self.threads.started)
 
     def _go_on(self, found: dict[int, Lanes]) -> bool:
-        """Release threads whose wait at an action is over; return whether any continue."""
+        """Make threads runnable that waited at an action (such as an mbarrier wait).
+
+        Return True if there are any.
+
+        Args:
+            found: By number of the action's basic block, a mask of the threads.
+        """
         for position, lanes in found.items():
             self.threads.add(position, lanes)
         self._releases += bool(found)

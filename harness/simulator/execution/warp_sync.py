@@ -1,4 +1,4 @@
-"""Synchronisation of the lanes of a warp: `__syncwarp` and the instructions with a mask."""
+"""Synchronisation of the lanes of a warp by instructions with a mask, such as `__syncwarp`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from harness.simulator.lowering.program import WarpSync
 
 @dataclass(frozen=True, slots=True)
 class WaitingForLanes:
-    """Threads at an instruction that needs the lanes in their masks.
+    """Threads that wait at a warp-level instruction for the lanes that their masks name.
 
     Attributes:
         sync: The instruction.
-        block: Block of code where the threads continue.
-        lanes: The threads.
-        masks: Mask of each thread.
+        block: Number of the basic block where the threads continue.
+        lanes: The waiting threads, as a boolean array over the threads simulated together.
+        masks: For each thread, the instruction's 32-bit mask of lanes.
     """
 
     sync: WarpSync
@@ -30,31 +30,44 @@ class WaitingForLanes:
 
     @property
     def place(self) -> int:
-        """Identifier of the place; threads that wait at the same place synchronise.
+        """A number that is equal for instructions at which lanes can wait for each other.
 
-        All `__syncwarp` share one place.
+        Only `__syncwarp` synchronises lanes at different instructions; its number is always -1.
         """
         return -1 if self.sync.is_anywhere else self.block
 
 
 class WarpSynchronisation:
-    """The lanes of a chunk's warps that wait for other lanes."""
+    """The threads of a chunk that wait for other lanes of their warp.
+
+    A chunk is a number of thread blocks that are simulated together.
+    """
 
     def __init__(self, team: Team) -> None:
         self._team = team
         self.waiting: list[WaitingForLanes] = []
 
     def clear(self) -> None:
-        """Forget all waiting lanes."""
+        """Remove all waiting threads, before the next blocks are simulated."""
         self.waiting = []
 
     def are_all_here(self, lanes: Lanes, masks: Array, alive: Lanes) -> bool:
-        """Return whether all lanes that the masks name, and that live, are among `lanes`."""
+        """Return True if `lanes` includes all lanes that the masks of `lanes` name.
+
+        Named lanes that have ended (not in `alive`) are ignored.
+        """
         here, living = self._team.mask_of_warp(lanes), self._team.mask_of_warp(alive)
         return not (lanes & ((masks & living & ~here) != 0)).any()
 
     def add(self, sync: WarpSync, block: int, lanes: Lanes, masks: Array) -> None:
-        """Record lanes at an instruction that needs other lanes."""
+        """Record threads that wait at a warp-level instruction for other lanes.
+
+        Args:
+            sync: The instruction.
+            block: Number of the basic block where the threads continue.
+            lanes: The threads, as a boolean array over the threads simulated together.
+            masks: For each thread, the instruction's 32-bit mask of lanes.
+        """
         for i, present in enumerate(self.waiting):
             if present.block == block:
                 joined = np.where(lanes, masks, present.masks)
@@ -63,7 +76,10 @@ class WarpSynchronisation:
         self.waiting.append(WaitingForLanes(sync, block, lanes, masks))
 
     def release(self, alive: Lanes) -> list[Going]:
-        """Remove and return the threads whose lanes have all arrived."""
+        """Remove and return the threads whose masks name only lanes that have arrived or ended.
+
+        Each result is the number of the basic block where threads continue, and a mask of them.
+        """
         living = self._team.mask_of_warp(alive)
         here: dict[int, Array] = {}
         for waiting in self.waiting:
@@ -81,6 +97,6 @@ class WarpSynchronisation:
         return going
 
     def give_up(self) -> Iterator[WaitingForLanes]:
-        """Remove and yield all waiting threads, which continue without the missing lanes."""
+        """Remove and yield all waiting threads, because the lanes that are missing never arrive."""
         waiting, self.waiting = self.waiting, []
         yield from waiting

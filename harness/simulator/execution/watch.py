@@ -1,4 +1,4 @@
-"""The observers of a launch's threads: the checks that follow the execution, and the counters."""
+"""The observers of a launch, which are told what the threads execute: checks and counters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from harness.simulator.sanitizer.synccheck import Arrivals, Lanes, SyncChecks
 
 @dataclass(frozen=True)
 class Observers:
-    """The observers of the blocks that run together; None for those that are off."""
+    """The checks and counters that are told what the threads of a chunk execute.
+
+    A chunk is a number of blocks that are simulated together.
+
+    Attributes:
+        placement: Order of the launch's blocks and threads.
+        sync: Checks of barriers.
+        clocks: Vector clocks of race detection, or None if race detection is off.
+        agents: Race detection's record of mbarriers and wgmmas, or None if race detection is off.
+        counts: Counters of traffic and instructions, or None if they are switched off.
+    """
 
     placement: Placement
     sync: SyncChecks
@@ -22,34 +32,58 @@ class Observers:
     counts: Counts | None = None
 
     def begin(self, first_block: int) -> None:
-        """Start the next chunk of blocks."""
+        """Tell race detection that the next blocks are simulated.
+
+        Args:
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+        """
         if self.clocks:
             self.clocks.begin(first_block)
         if self.agents:
             self.agents.begin()
 
     def executed(self, position: int, current: Lanes | None, count: int) -> None:
-        """Report that the threads `current` (all if None) have run a block of code."""
+        """Tell the counters that threads have run a basic block.
+
+        Args:
+            position: Number of the basic block.
+            current: Mask of the threads, or None for all threads that are simulated together.
+            count: Number of those threads.
+        """
         if self.counts:
             self.counts.executed(position, current, count)
 
     def diverged(self, position: int, taking: Lanes, staying: Lanes) -> None:
-        """Report that the threads have taken different ways at the end of the block."""
+        """Tell the counters that threads have diverged at the branch of a basic block.
+
+        Args:
+            position: Number of the basic block.
+            taking: Mask of the threads that took the branch.
+            staying: Mask of the threads that did not.
+        """
         if self.counts:
             self.counts.diverged(position, taking, staying)
 
     def passed(self, at: Lanes | None, *, whole: bool) -> None:
-        """Report that the threads `at` (all if None) have passed a barrier.
+        """Tell race detection that threads have passed a barrier.
 
         Args:
-            at: The threads.
-            whole: True if the barrier is the whole block's.
+            at: Mask of the threads, or None for all threads that are simulated together.
+            whole: True if the barrier synchronises all threads of a block, and not a given number.
         """
         if self.clocks:
             self.clocks.barrier(at, whole=whole)
 
     def synchronised(self, arrivals: Arrivals, first_block: int, live: int) -> None:
-        """Report that threads which arrived at a barrier in several groups continue together."""
+        """Tell the barrier checks and race detection that a barrier is complete.
+
+        Args:
+            arrivals: The threads at each instruction of the barrier.
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+            live: Number of threads that are simulated together.
+        """
         self.sync.synchronised(arrivals, first_block, live)
         at = arrivals[0].lanes.copy()
         for arrival in arrivals[1:]:

@@ -1,6 +1,6 @@
-"""Structures and numbers that Python and C share.
+"""Structures and numbers that the simulator's Python and C code share.
 
-Each is declared once, in this package. The header that the C files include is generated from the
-declarations, so that the two sides cannot differ. Code that uses the structures does not belong
-here.
+Each structure and number is declared once, in Python, in this package. The header that the C files
+include is generated from these declarations, so that Python and C cannot differ. Code that uses the
+structures does not belong in this package.
 """

@@ -1,9 +1,10 @@
-"""The protocol between a worker's CUDA runtime and the device process.
+"""The messages between a worker and the device process.
 
-A call is a `sim_request` followed by as many bytes as it states. The answer is a `sim_answer`
-followed by as many bytes. Both processes run on one machine, so structures are sent as they lie in
-memory. The device process does not trust the worker: it ends the connection at a message that does
-not fit its call.
+A worker runs a submission's Python and host code, and has a CUDA runtime of its own. The device
+process has the simulated device. A call of the worker is a `sim_request` followed by a payload,
+whose size the `sim_request` states. The answer is a `sim_answer` followed by a payload in the same
+way. Both processes run on one machine, so structures are sent as they lie in memory. The device
+process does not trust the worker: it ends the connection if the payload does not fit the call.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from harness.simulator.layout.structure import U32, U64, Field, Int, Structure, 
 
 
 class Call(IntEnum):
-    """The kinds of calls.
+    """The calls that a worker can send to the device process.
 
-    Each line says what the call does; after the colon follow its payload and that of the answer.
+    The text below each member says what the call does. After the colon it gives the payload of the
+    call, "->", and the payload of the answer.
     """
 
     HELLO = 1
@@ -76,9 +78,10 @@ class Call(IntEnum):
 
 
 class Value(IntEnum):
-    """The kinds of an operator's arguments and results.
+    """The kinds of values that a torch operator on the device can receive or return.
 
-    A value is a byte with its kind, followed by the payload below.
+    A value is sent as one byte with its kind, followed by the payload that the text below each
+    member describes.
     """
 
     NONE = 0
@@ -109,12 +112,13 @@ class Value(IntEnum):
 
 @structure("sim_request")
 class RequestEntry(Structure):
-    """The header of a call.
+    """The header of a call from a worker to the device process.
 
     Attributes:
-        call: The `Call`.
-        stream: Number of the stream that the call belongs to; 0 is the default stream, `HOST` none.
-        size: Bytes that follow.
+        call: A number of `Call`.
+        stream: Number of the CUDA stream that the call belongs to. 0 is the default stream, and
+            `HOST` means no stream.
+        size: Bytes of the payload, which follows the header.
     """
 
     call: U32
@@ -124,13 +128,13 @@ class RequestEntry(Structure):
 
 @structure("sim_answer")
 class AnswerEntry(Structure):
-    """The header of an answer.
+    """The header of an answer from the device process to a worker.
 
     Attributes:
-        error: A cudaError_t, or a `Raised` for an operator's exception. If it is not 0, a message
-            follows in place of the answer's payload.
+        error: 0, a cudaError_t, or a number of `Raised` for the exception of a torch operator. If
+            it is not 0, the payload is an error message.
         unused: Padding.
-        size: Bytes that follow.
+        size: Bytes of the payload, which follows the header.
     """
 
     error: Int
@@ -140,12 +144,12 @@ class AnswerEntry(Structure):
 
 @structure("sim_welcome")
 class WelcomeEntry(Structure):
-    """The answer to HELLO.
+    """The payload of the answer to `Call.HELLO`, which begins a connection.
 
     Attributes:
-        device: The device's properties.
-        base: The first address of its memory.
-        size: Length of the range of its addresses in bytes.
+        device: Properties of the device.
+        base: First address of the device's range of addresses.
+        size: Length of that range in bytes.
     """
 
     device: Annotated[DeviceEntry, Field(DeviceEntry, "sim_device {}")]
@@ -155,11 +159,11 @@ class WelcomeEntry(Structure):
 
 @structure("sim_wanted")
 class AllocateEntry(Structure):
-    """A request for memory.
+    """The payload of `Call.ALLOCATE`: a request for device memory.
 
     Attributes:
-        size: Bytes.
-        owned: 1 if host code requested it and has to free it.
+        size: Size in bytes.
+        owned: 1 if the submission's host code requested the memory and must free it, else 0.
     """
 
     size: U64
@@ -168,11 +172,11 @@ class AllocateEntry(Structure):
 
 @structure("sim_range")
 class RangeEntry(Structure):
-    """A range of the device's memory.
+    """A range of device memory.
 
     Attributes:
-        start: Address of the first byte.
-        size: Bytes.
+        start: Device address of the first byte.
+        size: Size in bytes.
     """
 
     start: U64
@@ -181,12 +185,12 @@ class RangeEntry(Structure):
 
 @structure("sim_copy")
 class CopyEntry(Structure):
-    """A copy within the device's memory.
+    """The payload of `Call.COPY`: a copy from device memory to device memory.
 
     Attributes:
-        target: Address to copy to.
-        source: Address to copy from.
-        size: Bytes.
+        target: Device address to copy to.
+        source: Device address to copy from.
+        size: Number of bytes to copy.
     """
 
     target: U64
@@ -196,12 +200,12 @@ class CopyEntry(Structure):
 
 @structure("sim_fill")
 class FillEntry(Structure):
-    """A fill of the device's memory.
+    """The payload of `Call.FILL`: sets all bytes of a range of device memory to one value.
 
     Attributes:
-        start: Address of the first byte.
-        size: Bytes.
-        value: The value of each byte afterwards.
+        start: Device address of the first byte.
+        size: Number of bytes to set.
+        value: The value of each byte.
     """
 
     start: U64
@@ -211,12 +215,12 @@ class FillEntry(Structure):
 
 @structure("sim_memory")
 class MemoryEntry(Structure):
-    """The use of the device's memory, in bytes.
+    """The payload of the answer to `Call.MEMORY`: how much device memory is in use, in bytes.
 
     Attributes:
-        limit: The most that may be allocated at a time.
-        live: Allocated and not freed.
-        peak: The most that was allocated at a time.
+        limit: The most bytes that may be allocated at a time.
+        live: Bytes that are allocated and not freed.
+        peak: The most bytes that were allocated at a time.
     """
 
     limit: U64
@@ -226,13 +230,15 @@ class MemoryEntry(Structure):
 
 @structure("sim_tensor")
 class TensorEntry(Structure):
-    """A strided tensor, whose sizes and strides follow.
+    """The header of a strided tensor; the sizes and strides follow it as i64.
 
     Attributes:
-        address: Address of the first element; 0 for a tensor on the host or without elements.
-        dtype: A c10::ScalarType.
-        dimensions: The number of dimensions.
-        flags: `CONJUGATED` if the elements are to be conjugated, plus `NEGATED` if negated.
+        address: Device address of the first element; 0 for a tensor in host memory or a tensor
+            without elements.
+        dtype: A number of c10::ScalarType.
+        dimensions: Number of dimensions.
+        flags: Sum of `CONJUGATED` if the tensor has torch's conjugate bit, and `NEGATED` if it has
+            the negative bit.
     """
 
     address: U64
@@ -242,7 +248,10 @@ class TensorEntry(Structure):
 
 
 class Raised(IntEnum):
-    """The exceptions that an operator may raise, by the name of the Python class."""
+    """The exceptions that a torch operator may raise, named like the Python classes.
+
+    The numbers are values of `AnswerEntry.error`.
+    """
 
     RuntimeError = -1
     IndexError = -2

@@ -1,4 +1,4 @@
-"""Structures of profile.c, which counts memory accesses."""
+"""Structures of profile.c, the C code that counts memory accesses."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from harness.simulator.layout.structure import (
 
 @structure("sim_site_counts")
 class SiteCounts(Structure):
-    """The counts at one place in the program.
+    """The counts of one instruction that accesses memory, in one kernel.
 
     Attributes:
-        requests: How often a warp executed the instruction.
-        threads: How often a thread executed it.
-        bytes: Bytes that they accessed.
-        sectors: Global memory: different 32-byte sectors of each request, summed.
-        ideal_sectors: Global memory: sectors that as many neighbouring elements would touch.
-        wavefronts: Shared memory: passes that the banks need.
-        ideal_wavefronts: Shared memory: passes without bank conflicts.
-        pairs: Pairs of neighbouring threads of a warp that both executed it.
-        pairs_alike: Pairs whose addresses differ by `stride` bytes.
-        stride: The difference of the addresses of the first pair, in bytes.
-        space: The state space that the last request's addresses lead to; never generic.
+        requests: Number of times that a warp executed the instruction.
+        threads: Number of times that a thread executed the instruction.
+        bytes: Bytes that all threads accessed.
+        sectors: In global memory, number of different 32-byte sectors that a request touched,
+            summed over requests.
+        ideal_sectors: The value of `sectors` if the bytes of each request were contiguous.
+        wavefronts: In shared memory, number of passes that the requests needed.
+        ideal_wavefronts: The value of `wavefronts` without bank conflicts.
+        pairs: Number of pairs of neighbouring threads of a warp that executed the instruction
+            together.
+        pairs_alike: Number of these pairs whose addresses differ by `stride` bytes.
+        stride: Difference of the addresses of the first pair, in bytes.
+        space: Number of the state space of the last request's addresses; never the generic space.
     """
 
     requests: U64
@@ -47,12 +49,14 @@ class SiteCounts(Structure):
 
 @structure("sim_profile")
 class SiteProfile(Structure):
-    """The counts of all places, and the warps of the chunk's threads.
+    """The counts of all instructions of a kernel that access memory, for profile.c.
+
+    A chunk is a number of blocks that are simulated together.
 
     Attributes:
-        warp_of: The warp in the chunk, for each lane.
-        lane_of: The position in the warp, for each lane.
-        sites: The counts of each place.
+        warp_of: For each thread of the chunk, the number of its warp in the chunk.
+        lane_of: For each thread of the chunk, its number in its warp.
+        sites: The counts of each instruction, in the order of `Compiler.sites`.
     """
 
     warp_of: Annotated[Address, pointer("const uint32_t")]

@@ -1,4 +1,4 @@
-"""The C header that is generated from the Python declarations."""
+"""The C header `layout.h`, which is generated from the Python declarations of this package."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ STRUCTURES = (
 
 
 def header() -> str:
-    """Return the text of the header."""
+    """Return the text of the C header `layout.h`.
+
+    It declares the structures of this package and the enumerations that Python and C share.
+    """
     spaces = (f"SIM_{space.upper()} = {space.number}" for space in (*WINDOWS, Space.GENERIC))
     return "\n".join(
         [
@@ -57,6 +60,9 @@ def header() -> str:
 
 
 def _enumeration(prefix: str, members: type[IntEnum]) -> str:
-    """Return an enumeration in C, with names in capitals after the prefix."""
+    """Return a C `enum` with the names and values of a Python enumeration.
+
+    A name is in capitals and begins with the prefix and an underscore.
+    """
     listed = ", ".join(f"{prefix}_{each.name.upper()} = {each.value}" for each in members)
     return f"enum {{ {listed} }};"

@@ -1,4 +1,4 @@
-"""Structures of memory and of the C functions that access it: allocations, spaces, instructions."""
+"""Structures for simulated memory and for the C functions that access it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from harness.simulator.layout.structure import (
 
 @structure("sim_allocation")
 class AllocationEntry(Structure):
-    """A live or freed allocation.
+    """A live or freed allocation of device memory.
 
-    The table of allocations is append-only. It is sorted by start, because addresses are never used
-    twice.
+    The table of allocations is append-only. It is sorted by start address, because addresses are
+    never used twice.
 
     Attributes:
         start: Device address of the first byte.
-        size: Bytes, as requested.
-        live: 1 until it is freed.
-        serial: 0 for the first allocation of this process, then 1, 2, ...
-        owned: 1 if host code requested it and has to free it.
-        sparse: 1 if only touched parts have pages; untouched bytes read as zero.
+        size: Size in bytes, as requested.
+        live: 1 until the allocation is freed, then 0.
+        serial: Number of earlier allocations in this process.
+        owned: 1 if the submission's host code requested the memory and must free it, else 0.
+        sparse: 1 if only the touched parts of the memory have pages. Untouched bytes read as zero.
     """
 
     start: U64
@@ -45,13 +45,14 @@ class AllocationEntry(Structure):
 
 @structure("sim_window")
 class Window(Structure):
-    """A state space in which each block or thread has a part of its own.
+    """The memory of a state space in which each block or thread sees only its own part.
 
     Attributes:
-        data: The bytes of all parts.
-        shadow: One byte for each of them, which says whether it is written; see access.h.
-        size: Bytes of one part.
-        owner: The number of the part that each thread sees; NULL if all threads see part 0.
+        data: The bytes of all parts, one part after the other.
+        shadow: One byte for each byte of `data`, which says whether that byte has been written; see
+            access.h.
+        size: Size of one part in bytes.
+        owner: For each thread, the number of the part that it sees; NULL if all threads see part 0.
     """
 
     data: Annotated[Address, pointer("uint8_t")]
@@ -62,17 +63,21 @@ class Window(Structure):
 
 @structure("sim_spaces")
 class Spaces(Structure):
-    """The memory of a chunk of blocks, and the state of the checks on its accesses.
+    """The memory of a chunk, with the state of the checks and counters of memory accesses.
+
+    A chunk is a number of blocks that are simulated together.
 
     Attributes:
-        window: Shared, local and param memory.
-        fault: One byte for each thread; only the bytes of faulty accesses are written.
-        race: The state of race detection, or NULL without it.
-        profile: The counters, or NULL without them.
-        changes: How many stores and atomics have changed a value.
-        confined: 1 if other processes run other blocks of the launch; see `escapes` in locate.h.
-        escapes: How many accesses of global memory race detection would need to see but cannot;
-            their stores were not executed.
+        window: Shared, local and param memory, in this order.
+        fault: One byte for each thread, which receives a fault code if the thread's access is
+            faulty.
+        race: The state of race detection, or NULL if it is switched off.
+        profile: The counters, or NULL if they are switched off.
+        changes: Number of stores and atomics that have changed a value in memory.
+        confined: 1 if other processes run other blocks of the same launch, else 0.
+        escapes: Number of accesses to global memory that race detection needs to watch, but cannot,
+            while `confined` is 1. Stores among them are not executed, and the launch runs again on
+            one core.
     """
 
     window: Annotated[ctypes.Array[Window], array(Window, 3)]
@@ -86,19 +91,19 @@ class Spaces(Structure):
 
 @structure("sim_shape")
 class Shape(Structure):
-    """The static properties of a load, store or atomic instruction.
+    """The static properties of a load, store or atomic instruction, for access.c and atomic.c.
 
     Attributes:
         space: Number of the state space.
-        width: Bytes of one element in memory: 1, 2, 4, 8.
-        elements: 1, or 2 or 4 for a vector access.
-        register_width: Bytes of a register: `width` or more.
+        width: Bytes of one element in memory: 1, 2, 4 or 8.
+        elements: Number of elements: 1, or 2 or 4 for a vector access.
+        register_width: Bytes of each register that is loaded or stored: `width` or more.
         sign_extend: 1 if a load into a wider register extends the sign.
         address_width: Bytes of the address register: 4 or 8.
         offset: Bytes that are added to the address register.
-        site: Number of the place in the program.
-        how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC.
-        once: 1 if all threads load from one address, so that one access stands for all.
+        site: Index of the instruction in `Compiler.sites`.
+        how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC of race.h.
+        once: 1 if all threads load from one address, so that one load serves all threads.
     """
 
     space: U32
@@ -115,17 +120,18 @@ class Shape(Structure):
 
 @structure("sim_tensor_map")
 class TensorMapEntry(Structure):
-    """A tensor map of the simulator, in place of the driver's undocumented 128 bytes.
+    """The simulator's form of a `CUtensorMap` (TMA), whose 128 bytes CUDA does not document.
 
     Attributes:
-        mark: SIM_TENSOR_MAP_MARK.
-        address: Address of the tensor's first element.
+        mark: SIM_TENSOR_MAP_MARK, by which the simulator recognises its tensor maps.
+        address: Device address of the tensor's first element.
         dims: Elements of the tensor in each dimension; the contiguous dimension comes first.
         strides: Strides in bytes of the dimensions after the first.
         box: Size of the box in each dimension, in elements of the tensor.
-        element_strides: The box takes every how many-th element in each dimension.
+        element_strides: Step between the elements that a copy takes, in each dimension. With 1 it
+            takes every element. The first dimension's step is ignored.
         type: CUtensorMapDataType.
-        rank: The number of dimensions.
+        rank: Number of dimensions.
         swizzle: CUtensorMapSwizzle.
         fill: CUtensorMapFloatOOBfill.
         promotion: CUtensorMapL2promotion, which only changes a GPU's speed.

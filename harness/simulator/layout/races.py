@@ -1,4 +1,4 @@
-"""Structures of race.c, which detects races; race.h describes the algorithm."""
+"""Structures of race.c, the C code that detects races; race.h describes the algorithm."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ SLOTS = 3
 
 @structure("sim_actor")
 class Actor(Structure):
-    """The unit that accesses rows of memory, and the place of the access in the program.
+    """The instruction and the unit (a thread or an asynchronous agent) that access memory.
 
     Attributes:
-        site: Number of the place in the program.
-        how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC.
-        agent: The agent's number in its block, RACE_THREAD or RACE_COPIES.
-        clock: The agent's clock.
+        site: Index of the instruction in `Compiler.sites`.
+        how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC of race.h.
+        agent: Number of the agent in its block. RACE_THREAD means the thread itself, and
+            RACE_COPIES means copies that the thread waits for by itself.
+        clock: The agent's clock at the access.
     """
 
     site: U32
@@ -40,12 +41,14 @@ class Actor(Structure):
 
 @structure("sim_race_cell")
 class Cell(Structure):
-    """The last accesses of a few bytes (1 << shift of them).
+    """The last accesses of `1 << Race.shift` bytes of memory, one for each of three slots.
+
+    The slots are the last plain writer, SLOT_READER and SLOT_OTHER: readers or strong writers.
 
     Attributes:
-        who: For each slot, the thread or agent; see RACE_ASYNC in race.h.
-        clock: For each slot, the clock of that warp or agent at the access.
-        site: For each slot, the place in the program.
+        who: For each slot, the thread or agent (asynchronous unit); see RACE_ASYNC in race.h.
+        clock: For each slot, the clock of the thread's warp or of the agent at the access.
+        site: For each slot, the index of the instruction in `Compiler.sites`.
         how: For SLOT_READER and SLOT_OTHER, the kind of access with the flags of race.h.
     """
 
@@ -57,12 +60,14 @@ class Cell(Structure):
 
 @structure("sim_race_area")
 class Area(Structure):
-    """An allocation that the kernel may store to; arrays of them are sorted by start.
+    """An allocation that the kernel may store to, so that race detection watches it.
+
+    An array of these is sorted by start address.
 
     Attributes:
-        start: Address of the first byte.
-        end: Address past the last byte.
-        cells: The allocation's cells.
+        start: Device address of the first byte.
+        end: Device address after the last byte.
+        cells: Address of the allocation's cells, which remember the last accesses.
     """
 
     start: U64
@@ -72,19 +77,22 @@ class Area(Structure):
 
 @structure("sim_race_event")
 class Event(Structure):
-    """The first race between two places in the program, and the number of such races.
+    """A race between two instructions, and the number of races between them.
+
+    All fields except `count` describe the first of these races. "Later" and "earlier" are in the
+    order of the simulation.
 
     Attributes:
-        site: The place of the later access.
-        other_site: The place of the access that the cell remembered.
-        thread: The thread of the later access, numbered over the launch.
-        other_thread: The thread of the remembered access, numbered over the launch.
-        kind: READ_AFTER_WRITE, WRITE_AFTER_READ or WRITE_AFTER_WRITE.
-        severity: RACE_INFO, RACE_WARNING or RACE_ERROR.
-        waits: 1 if the remembered access is asynchronous and no thread has waited for it.
+        site: Index in `Compiler.sites` of the instruction with the later access.
+        other_site: Index in `Compiler.sites` of the instruction with the earlier access.
+        thread: Thread of the later access, numbered over the launch.
+        other_thread: Thread of the earlier access, numbered over the launch.
+        kind: READ_AFTER_WRITE, WRITE_AFTER_READ or WRITE_AFTER_WRITE of race.h.
+        severity: RACE_INFO, RACE_WARNING or RACE_ERROR of race.h.
+        waits: 1 if the earlier access is asynchronous and no thread has waited for it.
         unused: Padding.
-        address: Address of the bytes.
-        count: How many races there were between the two places.
+        address: Address of the bytes that both accessed.
+        count: Number of races between the two instructions.
     """
 
     site: U32
@@ -101,12 +109,12 @@ class Event(Structure):
 
 @structure("sim_race_log")
 class Log(Structure):
-    """The races that were found.
+    """The races that were found in a launch.
 
     Attributes:
-        events: The events.
-        count: The number of events.
-        limit: The most events that fit.
+        events: Address of an array of `Event`.
+        count: Number of events in the array.
+        limit: The most events that the array has room for.
     """
 
     events: Annotated[Address, pointer("sim_race_event")]
@@ -116,35 +124,42 @@ class Log(Structure):
 
 @structure("sim_race")
 class Race(Structure):
-    """The clocks of a chunk: the blocks that run together.
+    """The state of race detection for a chunk (blocks that are simulated together).
 
-    The chunks of a launch share the cells of global memory, `released` and the log.
+    A cell remembers the last accesses of a few bytes. An agent is an asynchronous unit, such as the
+    copies that an mbarrier counts. All chunks of a launch share the cells of global memory,
+    `released`, `areas` and `log`. Pointers are to arrays.
 
     Attributes:
-        first_thread: Number of the chunk's first thread in the launch.
-        lanes: Threads of the chunk.
-        threads: Threads of a block.
-        warps: Warps of a block.
-        agents: The most agents of a block.
-        shift: A cell stands for 1 << shift bytes.
+        first_thread: Number in the launch of the chunk's first thread.
+        lanes: Number of threads of the chunk.
+        threads: Number of threads of a block.
+        warps: Number of warps of a block.
+        agents: The most agents of a block that the arrays have room for.
+        shift: Base-2 logarithm of the number of bytes that one cell covers.
         launch_clock: The clock at which the launch began.
         chunk_clock: The clock at which the chunk began.
-        warp_of: For each lane, its warp in the chunk.
-        block_start: For each warp, the first warp of its block.
+        warp_of: For each thread, the number of its warp in the chunk.
+        block_start: For each warp, the number of the first warp of its block.
         now: For each warp, its clock.
         synced: For each warp, its clock when its threads last synchronised.
-        floor: For each warp, the clock before which its block's accesses are ordered with it.
-        apart: For each warp, the clock from which other readers are certainly unordered with its
-            own reads; UINT32_MAX if that is not certain for any.
-        seen: [warp][warp of the block]: the clock up to which it is ordered after that warp.
-        released: For each warp of the grid, the clock that a fence has published.
-        acquired: For the first warp of each block, 1 if the block has read a flag.
-        agents_seen: [warp][agent]: the clock up to which it is ordered after that agent.
-        agents_released: [block][agent]: the clock that a fence has published.
-        shared: The cells of shared memory.
-        shared_cells: Cells of one block's shared memory.
+        floor: For each warp, a clock. Accesses of the warp's block before this clock are ordered
+            before everything that the warp does now.
+        apart: For each warp, a clock. Reads of other warps since this clock are certainly unordered
+            with the warp's own reads. It is UINT32_MAX if nothing is certain.
+        seen: For each warp and each warp of its block, the clock up to which the first is ordered
+            after the second.
+        released: For each warp of the grid, the clock up to which fences have published the warp's
+            accesses to other blocks.
+        acquired: For each warp that is the first of its block, 1 if the block has read a flag.
+        agents_seen: For each warp and each agent of its block, the clock up to which the warp is
+            ordered after the agent.
+        agents_released: For each block and agent of the block, the clock up to which fences have
+            published the agent's accesses to other blocks.
+        shared: The cells of the chunk's shared memory.
+        shared_cells: Number of cells for one block's shared memory.
         areas: The allocations that the kernel may store to.
-        area_count: The number of areas.
+        area_count: Number of elements of `areas`.
         log: The races that were found.
     """
 

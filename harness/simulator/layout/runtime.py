@@ -1,4 +1,4 @@
-"""Structures of launches, kernels and the device, which the CUDA runtime in cudart/ uses."""
+"""Structures of launches, kernels and the device, which the worker's CUDA runtime uses."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _Extent = Annotated[ctypes.Array[ctypes.c_uint], Field(ctypes.c_uint * 3, "unsig
 
 @structure("sim_launch")
 class LaunchEntry(Structure):
-    """The parameters of a launch.
+    """The configuration of a kernel launch.
 
     Attributes:
         grid: Blocks of the grid along x, y and z.
         block: Threads of a block along x, y and z.
         dynamic_shared: Dynamic shared memory of a block, in bytes.
-        dynamic_shared_limit: The limit that cudaFuncSetAttribute has set, or -1.
+        dynamic_shared_limit: The limit of `dynamic_shared` that cudaFuncSetAttribute has set for
+            the kernel, or -1.
         is_cooperative: 1 for a cooperative launch.
         cluster: Blocks of a cluster along x, y and z; zeros if the launch does not set it.
     """
@@ -44,8 +45,8 @@ class KernelEntry(Structure):
     """The attributes of a kernel, which cudaFuncGetAttributes returns.
 
     Attributes:
-        registers: Registers of a thread.
-        max_threads: The most threads of a block.
+        registers: Number of registers of a thread.
+        max_threads: The most threads that a block of the kernel may have.
         ptx_version: The PTX virtual architecture, such as 90.
         static_shared: Static shared memory of a block, in bytes.
         local_bytes: Local memory of a thread, in bytes.
@@ -62,17 +63,17 @@ class KernelEntry(Structure):
 
 @structure("sim_device")
 class DeviceEntry(Structure):
-    """The properties of the device, which the runtime returns.
+    """The properties of the simulated device, as in `cudaDeviceProp`.
 
     Attributes:
-        name: The name of the device.
+        name: Name of the device.
         major: Major number of the compute capability.
         minor: Minor number of the compute capability.
-        multiprocessors: The number of multiprocessors.
-        l2_bytes: L2 cache, in bytes.
-        total_memory: Global memory, in bytes.
-        shared_per_block: Shared memory of a block without cudaFuncSetAttribute, in bytes.
-        shared_per_block_optin: Shared memory of a block with cudaFuncSetAttribute, in bytes.
+        multiprocessors: Number of multiprocessors.
+        l2_bytes: Size of the L2 cache in bytes.
+        total_memory: Size of global memory in bytes.
+        shared_per_block: Most shared memory of a block without cudaFuncSetAttribute, in bytes.
+        shared_per_block_optin: Most shared memory of a block with cudaFuncSetAttribute, in bytes.
         shared_per_multiprocessor: Shared memory of a multiprocessor, in bytes.
     """
 

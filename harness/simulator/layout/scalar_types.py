@@ -1,4 +1,4 @@
-"""The numbers that identify dtypes between a worker and the device process."""
+"""The numbers (c10::ScalarType) by which a worker and the device process identify dtypes."""
 
 from __future__ import annotations
 

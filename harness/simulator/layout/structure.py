@@ -1,6 +1,6 @@
-"""Declaration of structures as Python classes, for both ctypes and C.
+"""Declaration of structures as Python classes, from which ctypes and C definitions are made.
 
-A structure is a class with an annotation for each field, under `@structure`:
+A structure is a class with the decorator `@structure` and an annotation for each field:
 
     @structure("sim_window")
     class Window(Structure):
@@ -21,11 +21,11 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 @dataclass(frozen=True)
 class Field:
-    """The type of a structure's field.
+    """The type of a field of a structure, for ctypes and for C.
 
     Attributes:
-        type: The type for ctypes.
-        declaration: The declaration in C, with `{}` in place of the name.
+        type: The ctypes type.
+        declaration: The C declaration, with `{}` in place of the field's name.
 
     >>> Field(ctypes.c_uint32, "uint32_t {}").declared("width")
     'uint32_t width;'
@@ -35,16 +35,16 @@ class Field:
     declaration: str
 
     def declared(self, name: str) -> str:
-        """Return the field's line in C."""
+        """Return the C declaration of a field of this type, with its name and a semicolon."""
         return f"{self.declaration.format(name)};"
 
 
 class Structure(ctypes.Structure):
-    """The base class of structures, which `@structure` completes.
+    """The base class of all structures; the decorator `@structure` sets its attributes.
 
     Attributes:
         c_name: The structure's name in C.
-        fields: The fields by name, in the order of their declaration.
+        fields: Type of each field by name, in the order of declaration.
     """
 
     c_name: ClassVar[str]
@@ -52,7 +52,7 @@ class Structure(ctypes.Structure):
 
     @classmethod
     def definition(cls) -> str:
-        """Return the definition of the structure in C."""
+        """Return the C definition of the structure: `struct name { ... };`."""
         lines = [f"    {field.declared(name)}" for name, field in cls.fields.items()]
         return "\n".join([f"struct {cls.c_name} {{", *lines, "};"])
 
@@ -75,17 +75,22 @@ Text = Annotated[bytes, Field(ctypes.c_char_p, "const char *{}")]
 
 
 def pointer(to: str) -> Field:
-    """Return a field that points to the C type `to`; Python sees its address."""
+    """Return the type of a field that is a C pointer to type `to` and in Python an address."""
     return Field(ctypes.c_void_p, f"{to} *{{}}")
 
 
 def characters(length: int) -> Field:
-    """Return a field with a string of at most `length` bytes, including the NUL."""
+    """Return the type of a field that holds a string of at most `length` bytes with its NUL."""
     return Field(ctypes.c_char * length, f"char {{}}[{length}]")
 
 
 def array(of: Any, length: int) -> Field:
-    """Return a field with `length` consecutive values of one type above, or of a structure."""
+    """Return the type of a field that is an array of `length` elements.
+
+    Args:
+        of: Type of an element: a subclass of `Structure`, or an annotation such as `U32`.
+        length: Number of elements.
+    """
     if isinstance(of, type) and issubclass(of, Structure):
         element = Field(of, f"{of.c_name} {{}}")
     else:
@@ -94,7 +99,11 @@ def array(of: Any, length: int) -> Field:
 
 
 def structure(c_name: str) -> Callable[[type[S]], type[S]]:
-    """Return a decorator that gives a class its ctypes fields, and the name `c_name` in C."""
+    """Return a class decorator that makes a ctypes structure from the class's annotations.
+
+    Args:
+        c_name: The structure's name in C.
+    """
 
     def complete(cls: type[S]) -> type[S]:
         hints = get_type_hints(cls, include_extras=True)

@@ -1,4 +1,5 @@
-"""The simulator's C and C++ code: memory, arithmetic, races, the CUDA runtime, PyTorch's device.
+"""The simulator's C and C++ code.
 
-library.py compiles the code, and bindings.py declares its functions.
+It implements memory, arithmetic, race detection, the CUDA runtime and the `cuda` device of PyTorch.
+library.py compiles the code, and bindings.py declares the C functions for Python.
 """

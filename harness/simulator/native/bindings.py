@@ -45,7 +45,7 @@ _ORDER = {
 
 
 class Native:
-    """The library's functions, with their types declared.
+    """The simulator's C functions, with their argument types declared for ctypes.
 
     Args:
         library: The shared object that `library.build_machine_library` builds.
@@ -76,13 +76,17 @@ class Native:
         self.race_touched = library.sim_race_touched
 
     def vector(self, name: str, inputs: int) -> Any:
-        """Return function `name` of arithmetic.c, with its types declared.
+        """Return a function of arithmetic.c, with its argument types declared for ctypes.
 
-        Its arguments are the number of threads, pointer and stride of each input, and the pointer
-        of the result.
+        The function computes one operation for many threads. Its arguments are the number of
+        threads, the pointer and the stride of each input, and the pointer of the result.
+
+        Args:
+            name: The function's name without the prefix `sim_`.
+            inputs: Number of inputs.
 
         Raises:
-            UnknownForm: There is no such function.
+            UnknownForm: arithmetic.c has no function of this name.
         """
         if name not in self._vectors:
             try:
@@ -95,16 +99,17 @@ class Native:
         return self._vectors[name]
 
     def on_arrays(self, name: str, *leading: int) -> Callable[..., None]:
-        """Return function `name` of arithmetic.c as `function(*inputs, output)` on arrays.
+        """Return a function of arithmetic.c as a Python function `function(*inputs, output)`.
 
-        The arrays may have any layout. An input with one element is used for all threads.
+        Inputs and output are arrays with one element for each thread, in any memory layout. An
+        input with only one element is used for all threads.
 
         Args:
             name: The function's name without the prefix `sim_`.
-            leading: Integer arguments that the function takes before the inputs.
+            leading: Integer arguments that the C function takes before the inputs.
 
         Raises:
-            UnknownForm: There is no such function.
+            UnknownForm: arithmetic.c has no function of this name.
         """
         try:
             function = self.library[f"sim_{name}"]

@@ -1,4 +1,8 @@
-"""Builds of the simulator's C library, and of a worker's CUDA runtime and PyTorch device."""
+"""Compilation of the simulator's shared objects.
+
+The device process, which simulates kernels, needs one of C functions. A worker, which runs a
+submission's Python code, needs a CUDA runtime, a PyTorch device and Python bindings.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +28,16 @@ _LINK_ALL = "-Wl,--no-as-needed"
 
 @dataclass(frozen=True)
 class Libraries:
-    """Paths of the compiled shared objects.
+    """Paths of the simulator's compiled shared objects.
+
+    A worker is the process that runs a submission's Python and host code.
 
     Attributes:
-        runtime: A worker's CUDA runtime, which sends its calls to the device process.
-        device: A worker's `cuda` device of PyTorch.
-        bindings: The Python bindings of extensions in a worker.
-        machine: The C functions of a `Machine`, for the device process.
+        runtime: The CUDA runtime of a worker, which sends calls to the device process.
+        device: The implementation of PyTorch's `cuda` device in a worker.
+        bindings: The part of a submission's extensions that converts Python arguments and results
+            (pybind11), compiled once for all extensions.
+        machine: The C functions that the device process needs to run kernels.
     """
 
     runtime: Path
@@ -40,7 +47,9 @@ class Libraries:
 
 
 def build_machine_library(cache: Cache) -> Path:
-    """Return the library that a `Machine` needs, from the cache or newly compiled.
+    """Compile the C functions that simulate kernels, unless the cache has them.
+
+    Return the path of the shared object.
 
     Raises:
         harness.compiler.toolchain.ToolchainError: There is no C compiler.
@@ -58,11 +67,13 @@ def build_machine_library(cache: Cache) -> Path:
 
 
 def build_libraries(cache: Cache, toolchain: Toolchain) -> Libraries:
-    """Return all libraries, from the cache or newly compiled (half a minute).
+    """Compile all shared objects of the simulator that the cache does not have.
+
+    Return their paths. The compilation takes half a minute.
 
     Raises:
-        harness.compiler.ninja.CompileError: A library does not compile. For the device this means
-            that this release of torch has changed its internals.
+        harness.compiler.ninja.CompileError: A shared object does not compile. If it is the PyTorch
+            device, this release of torch has changed its internals.
         harness.compiler.toolchain.ToolchainError: There is no C compiler.
     """
     layout = _layout(cache)
@@ -132,10 +143,10 @@ def _build_for_torch(
 
 
 def _layout(cache: Cache) -> Path:
-    """Return a folder with the header that is generated from the Python declarations.
+    """Write the C header `layout.h`, which is generated from Python; return its folder.
 
-    The folder's name is the digest of the header. The name is among the compiler's flags, so a
-    changed header rebuilds the libraries.
+    The folder's name is the digest of the header. The name is among the compiler's flags, so the
+    shared objects are rebuilt if the header changes.
     """
     text = header()
 

@@ -1,4 +1,4 @@
-"""PTX as text and as records: fat binaries, the parser, and the names of kernels.
+"""PTX as text and as Python records: fat binaries, the parser, and the names of kernels.
 
-The meaning of instructions belongs in instructions/.
+What each instruction computes does not belong here but in instructions/.
 """

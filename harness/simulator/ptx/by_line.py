@@ -1,4 +1,4 @@
-"""The PTX that each line of a source file was compiled to, for the kernels that were launched."""
+"""The PTX to which each line of a source file was compiled, for the kernels that were launched."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _MOST_OF_ALL = 128 << 10
 
 @dataclass(frozen=True)
 class PtxOfLine:
-    """The instructions that a compiler made of one line in one kernel.
+    """The PTX instructions to which one source line was compiled in one kernel.
 
     Attributes:
-        line: Number of the line.
-        kernel: The kernel's name in its source. For a template, these are the instructions of the
+        line: Number of the source line.
+        kernel: The kernel's name in the source. The instructions of a template are those of the
             first launched instance that has the line.
-        instructions: In the order of the PTX, as written there, with predicates.
-        left_out: Number of further instructions.
+        instructions: The instructions as PTX text with predicates, in the order of the PTX. Texts
+            of more than 400 characters are cut.
+        left_out: Number of further instructions of the line that `instructions` leaves out.
     """
 
     line: int
@@ -35,15 +36,19 @@ class PtxOfLine:
 def ptx_by_line(
     file: str, kernels: Iterable[tuple[str, Iterable[Instruction]]]
 ) -> tuple[PtxOfLine, ...]:
-    """Return the instructions of each line, where counters count them.
+    """Return the PTX instructions of each line of a source file.
+
+    An instruction belongs to the same line as in the counters: an instruction of an inlined
+    function of a header belongs to the line that calls the function.
 
     Args:
-        file: Name of the file without a folder. Compilers receive the file under this name.
-        kernels: The launched kernels by name, with their instructions. Instances of a template
+        file: Name of the file without a folder. The compiler received the file under this name.
+        kernels: The name and the instructions of each launched kernel. Instances of a template
             share a name.
 
     Returns:
-        The lines in order, with at most about 128 KiB of text in total.
+        The lines in ascending order, with at most 200 instructions for each line and 128 KiB of
+        text in total.
     """
     found: dict[tuple[int, str], list[str]] = {}
     for name, instructions in kernels:

@@ -1,9 +1,10 @@
 """Extraction of PTX from a fat binary, which nvcc puts into an object file.
 
-The layout is not documented; it was derived from the output of nvcc 13.0. A header (magic number,
-version, own size, size of the rest) precedes the entries (kind, version, own header's size, payload
-size). With `-no-compress`, the payload of a PTX entry is its text. The entry's header contains
-nvcc's options for ptxas.
+NVIDIA does not document the layout; it was derived from the output of nvcc 13.0. A fat binary has a
+header (magic number, version, size of the header, size of the rest), followed by entries. Each
+entry has a header (kind, version, size of the entry's header, size of the payload) and a payload.
+If nvcc ran with `-no-compress`, the payload of a PTX entry is the PTX text. The entry's header
+contains nvcc's options for ptxas.
 """
 
 from __future__ import annotations
@@ -24,21 +25,26 @@ _KIND_PTX = 1
 
 @dataclass(frozen=True)
 class DeviceCode:
-    """The PTX of a fat binary, and the options that ptxas has to compile it with."""
+    """The PTX of a fat binary.
+
+    Attributes:
+        ptx: The PTX text.
+        options: The options that nvcc was told to give ptxas; only `-maxrregcount` is kept.
+    """
 
     ptx: str
     options: tuple[str, ...] = ()
 
 
 class FatBinaryError(ValueError):
-    """The image is not what nvcc makes of CUDA C++ with the harness's own flags."""
+    """The bytes are not a fat binary with uncompressed PTX text."""
 
 
 def images_in(library: bytes) -> Iterator[bytes]:
-    """Yield the fat binaries in a shared object, one after the other.
+    """Yield the bytes of each fat binary in a shared object, in order.
 
-    Images do not overlap. Otherwise, an untrusted library with many headers would be yielded again
-    from each of them.
+    The fat binaries do not overlap. Otherwise, the same bytes of an untrusted library with many
+    headers would be yielded many times.
     """
     start = library.find(_BEGINNING)
     while start >= 0:
@@ -52,10 +58,10 @@ def images_in(library: bytes) -> Iterator[bytes]:
 
 
 def device_code_of(image: bytes) -> DeviceCode:
-    """Return the PTX of a fat binary.
+    """Return the first PTX text in a fat binary, with its `-maxrregcount` option.
 
     Raises:
-        FatBinaryError: The image has no PTX.
+        FatBinaryError: The bytes are not a fat binary, or have no PTX text in UTF-8.
     """
     if len(image) < _HEADER.size or not image.startswith(_MAGIC_BYTES):
         raise FatBinaryError(f"not a fat binary: it begins with 0x{image[3::-1].hex()}")

@@ -1,4 +1,4 @@
-"""Names of kernels as their authors wrote them."""
+"""Conversion of mangled kernel names to the names in the C++ source."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import re
 
 
 def readable(name: str) -> str:
-    """Return the C++ name if the mangled form is simple enough, else the name unchanged."""
+    """Return the C++ name of a mangled function name, without parameters and template arguments.
+
+    Namespaces are kept, except anonymous ones. A name is returned unchanged if it is not mangled,
+    or if its mangling is too complex for this function.
+    """
     nested = re.match(r"_ZN(?:\d|S)", name)
     match = re.match(r"_Z(\d+)", name)
     if nested or not match:

@@ -1,8 +1,8 @@
-"""Records of a PTX file: functions, variables and instructions.
+"""Python records for the contents of a PTX file: functions, variables and instructions.
 
-`parse` reads every construct that nvcc emits, also those that nothing executes yet. The meaning of
-an instruction is decided in `instructions/`. Names that inline assembly declares in its own scope
-(`{ .reg .pred p; ... }`) are made unique, so a function's body is one flat list.
+`parse` reads every construct that nvcc emits, also constructs that the simulator cannot execute.
+`instructions/` defines what an instruction computes. Inline assembly may declare names in a scope
+of its own (`{ .reg .pred p; ... }`). They get unique names, so a function's body is one flat list.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from harness.simulator.ptx.space import Space
 
 
 class PtxSyntaxError(ValueError):
-    """The text is not PTX that this parser supports."""
+    """The text is not PTX, or is PTX that this parser does not support.
+
+    Attributes:
+        statement: The text that cannot be parsed.
+    """
 
     def __init__(self, message: str, statement: str) -> None:
         super().__init__(f"{message}: {statement.strip()[:200]!r}")
@@ -22,7 +26,15 @@ class PtxSyntaxError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in the compiled source; `inlined_at` is where its function was called."""
+    """The source location of an instruction.
+
+    Attributes:
+        file: Path of the source file.
+        line: Number of the line.
+        column: Number of the column.
+        inlined_at: Location of the call, if the compiler inlined the function that contains the
+            instruction; else None.
+    """
 
     file: str
     line: int
@@ -31,14 +43,15 @@ class Location:
 
     @property
     def outermost(self) -> Location:
-        """The place in the kernel itself, through all inlining."""
+        """The location in the kernel itself: the outermost call, if the code was inlined."""
         return self.inlined_at.outermost if self.inlined_at else self
 
     @property
     def written_at(self) -> Location:
-        """The innermost location in a submission's file.
+        """The innermost location in a Python file, which is the submission.
 
-        For code of a header, this is the place that calls it.
+        If the code of a header was inlined, this is the submission's line that calls it. If no
+        location is in a Python file, this is the location in the kernel itself.
         """
         is_inside = self.inlined_at and not self.file.endswith(".py")
         return self.inlined_at.written_at if self.inlined_at and is_inside else self
@@ -46,17 +59,17 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A virtual register, or a special one such as `%tid.x`."""
+    """An operand that is a virtual register, or a special register such as `%tid.x`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A constant: an integer, or the bits of a float.
+    """An operand that is a constant: an integer or a floating-point number.
 
     Attributes:
-        value: The integer or the bits.
+        value: The integer, or the bits of the floating-point number.
         float_bits: Width of the float (32 or 64), or 0 for an integer.
     """
 
@@ -66,7 +79,7 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The name of a variable, function or label, and an offset in bytes."""
+    """An operand that names a variable, function or label, with an offset in bytes."""
 
     name: str
     offset: int = 0
@@ -74,7 +87,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An address `[base + offset]`; the offset is in bytes."""
+    """An operand in memory, `[base + offset]`; the offset is in bytes."""
 
     base: Register | Symbol | Immediate
     offset: int = 0
@@ -82,28 +95,32 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A vector `{a, b}`: several registers read or written as one."""
+    """A vector operand `{a, b}`: several operands that an instruction reads or writes as one."""
 
     parts: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Arguments or results of a call `(a, b)`, or the coordinates of a tensor `[a, {b, c}]`."""
+    """An operand that is a list of operands.
+
+    It holds the arguments or results of a call `(a, b)`, or an address with tensor coordinates
+    `[a, {b, c}]`.
+    """
 
     parts: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """A negated predicate `!p`."""
+    """An operand that is a negated predicate register, `!p`."""
 
     register: Register
 
 
 @dataclass(frozen=True, slots=True)
 class DestinationPair:
-    """Two destinations `p|q`."""
+    """An operand `p|q`: two registers that one instruction writes."""
 
     first: Register
     second: Register
@@ -114,7 +131,7 @@ Operand = Register | Immediate | Symbol | Address | Vector | Group | Negated | D
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A predicate `@p` or `@!p` before an instruction."""
+    """The predicate `@p` or `@!p` (negated) under which a thread executes an instruction."""
 
     register: Register
     negated: bool
@@ -122,7 +139,16 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """An instruction; `opcode` is the word before the first dot, `modifiers` are those after it."""
+    """A PTX instruction.
+
+    Attributes:
+        opcode: The word before the first dot, such as "ld".
+        modifiers: The words after the dots, such as ("global", "f32").
+        operands: The operands, as written: destinations come first.
+        guard: The predicate of the instruction, or None.
+        location: Source location, or None.
+        text: The instruction as PTX text, with its predicate.
+    """
 
     opcode: str
     modifiers: tuple[str, ...]
@@ -133,27 +159,31 @@ class Instruction:
 
     @property
     def name(self) -> str:
-        """Opcode with modifiers, as written."""
+        """Opcode with modifiers, as written in PTX: "ld.global.f32"."""
         return ".".join((self.opcode, *self.modifiers))
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A target of branches."""
+    """A label in a function's body, to which branches can jump."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A declared variable or parameter.
+    """A variable or parameter that PTX declares.
 
     Attributes:
-        size: Bytes; 0 for `extern __shared__ x[]`.
+        name: Name of the variable.
+        space: State space.
+        type: PTX type of an element, without the dot.
+        size: Size in bytes; 0 for `extern __shared__ x[]`.
         align: Alignment in bytes.
-        element: Bytes of an element of the initialiser.
-        values: Elements of the initialiser: integers (including bits of floats) or addresses of
-            symbols.
+        element: Bytes of one element.
+        values: Elements of the initialiser: integers, bits of floats, or symbols whose addresses
+            are meant. It is empty without an initialiser.
+        is_extern: True for a declaration with `.extern`.
     """
 
     name: str
@@ -168,7 +198,14 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a kernel or function, and its place in the block of arguments in bytes."""
+    """A parameter or result of a kernel or function.
+
+    Attributes:
+        name: Name of the parameter.
+        offset: Offset in bytes from the start of all parameters.
+        size: Size in bytes.
+        align: Alignment in bytes.
+    """
 
     name: str
     offset: int
@@ -178,18 +215,18 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A kernel (`.entry`) or device function.
+    """A kernel (`.entry`) or device function (`.func`) in PTX.
 
     Attributes:
         name: Mangled name.
         is_kernel: True for a kernel.
-        parameters: The parameters.
-        results: The results.
+        parameters: Parameters in order.
+        results: Results in order; empty for a kernel.
         registers: Type of each register that is declared by its own name.
         register_ranges: Count and type of each range of registers (`%r<81>`), by prefix.
-        variables: Local variables.
-        body: Instructions and labels; empty for a declaration.
-        branch_targets: Labels of each list of branch targets, by name.
+        variables: Variables that the function declares, such as static shared memory.
+        body: Instructions and labels in order; empty for a declaration without a body.
+        branch_targets: Labels of each list of branch targets, by the list's name.
         directives: Performance directives as written (`.maxntid 128, 1, 1`).
     """
 
@@ -211,11 +248,11 @@ class Function:
 
     @property
     def parameter_bytes(self) -> int:
-        """Size of the block of arguments in bytes."""
+        """Size of all parameters together in bytes, with padding between them."""
         return max((p.offset + p.size for p in self.parameters), default=0)
 
     def register_type(self, name: str) -> str:
-        """Return the declared type of a register, without the dot.
+        """Return the declared PTX type of a register without the dot, such as "b32".
 
         Raises:
             KeyError: The function has no such register.
@@ -240,7 +277,15 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One PTX file."""
+    """The contents of one PTX file.
+
+    Attributes:
+        version: PTX version, such as "9.0".
+        target: Target architecture with options, such as "sm_90a".
+        functions: Kernels and device functions by mangled name.
+        variables: Variables at module level by name.
+        files: Path of each source file, by its number in `.loc` directives.
+    """
 
     version: str
     target: str
@@ -250,7 +295,7 @@ class Module:
 
     @property
     def kernels(self) -> dict[str, Function]:
-        """The functions that can be launched."""
+        """The kernels (`.entry`) of the module by mangled name."""
         return {name: f for name, f in self.functions.items() if f.is_kernel}
 
 

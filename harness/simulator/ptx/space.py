@@ -1,7 +1,7 @@
-"""PTX's state spaces: their names in PTX, and their numbers in simulated accesses.
+"""The state spaces of PTX: their names in PTX, and the numbers by which C code identifies them.
 
-This is their only definition. C code gets the numbers from the header that `layout/header.py`
-writes.
+The numbers are defined only here. C code gets them from the header that `layout/header.py`
+generates.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from enum import StrEnum
 
 
 class Space(StrEnum):
-    """A state space by its name in PTX; `GENERIC` stands for an instruction that names none.
+    """A state space of PTX, with its PTX name as the value.
+
+    `GENERIC` is the space of an instruction that names none: the address selects the space.
 
     Attributes:
-        number: Number of the space in C, or -1 for a space that no instruction accesses.
+        number: Number of the space in the simulator's C code, or -1 if it cannot be accessed.
+            `CONST` has the number of `GLOBAL`.
     """
 
     number: int
 
     def __new__(cls, name: str, number: int) -> Space:
-        """Make a member of its name in PTX and its number."""
+        """Make a member from the space's PTX name and its number in C."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.number = number
@@ -35,7 +38,10 @@ class Space(StrEnum):
 
     @property
     def lies_in(self) -> Space:
-        """The space whose memory it uses; constant variables are in global memory."""
+        """The space in whose memory variables of this space lie.
+
+        Constant variables lie in global memory.
+        """
         return Space.GLOBAL if self is Space.CONST else self
 
 
@@ -50,7 +56,7 @@ _NAMED = {str(space): space for space in Space if space is not Space.GENERIC}
 
 
 def space_named(modifier: str) -> Space | None:
-    """Return the state space that a modifier such as `global` or `shared::cta` names.
+    """Return the state space that a modifier of an instruction names, or None if it names none.
 
     >>> space_named("shared::cluster"), space_named("relaxed")
     (<Space.SHARED: 'shared'>, None)
@@ -59,7 +65,9 @@ def space_named(modifier: str) -> Space | None:
 
 
 def resolved(address: int) -> tuple[Space | None, int]:
-    """Return the space of a generic address (None if it has none), and the address in that space.
+    """Split a generic address into its state space and the address within that space.
+
+    The space is None if the address does not belong to any space.
 
     >>> resolved(1 << GENERIC_SHIFT | 16)
     (<Space.SHARED: 'shared'>, 16)

@@ -1,5 +1,5 @@
-"""Checks of the threads of a launch: races, wrong barriers, and waits that never end.
+"""Checks of how the threads of a launch synchronise: races, wrong barriers, endless waits.
 
-Accesses out of bounds do not belong here: native/ detects them and execution/faults.py reports
-them.
+Accesses out of bounds do not belong in this folder: native/ detects them, and execution/faults.py
+reports them.
 """

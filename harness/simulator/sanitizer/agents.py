@@ -1,9 +1,10 @@
-"""Ordering by mbarriers and groups of wgmmas, as vector clocks on top of `Clocks`.
+"""Part of race detection: how mbarriers and groups of wgmmas order accesses of memory.
 
-An arrival hands the clocks of the arriving warps to the mbarrier. A wait takes the clocks of the
-completed phase over into the waiting warps. So a warp is ordered after everything that the arriving
-warps did or had seen. Asynchronous work has an agent with a clock of its own, which counts phases
-or groups; a warp sees that clock only by waiting.
+Each mbarrier has a vector clock. An arrival merges the clocks of the arriving warps into this
+vector clock. A wait merges the vector clock of the completed phase into the clocks of the waiting
+warps. The waiting warps are then ordered after every access that the arriving warps did or had
+seen. An agent is an asynchronous unit: the copies of one mbarrier, or the wgmmas of one warpgroup.
+The clock of an agent counts phases or groups, and a warp sees it only by waiting.
 """
 
 from __future__ import annotations
@@ -23,30 +24,32 @@ Warps = npt.NDArray[np.intp]
 
 @dataclass
 class _Knowledge:
-    """A vector clock that is handed over.
+    """A vector clock of one block, which an mbarrier or warpgroup passes from warp to warp.
 
     Attributes:
-        warps: For each warp of a block, the clock up to which its accesses are included.
-        agents: For each agent of the block, the clock up to which its accesses are included.
+        warps: For each warp of the block, the clock up to which its accesses are included.
+        agents: For each agent (asynchronous unit) of the block, the clock up to which its accesses
+            are included.
     """
 
     warps: Array
     agents: Array
 
     def copy(self) -> _Knowledge:
-        """Return an independent copy."""
+        """Return a copy of this vector clock that shares no arrays with it."""
         return _Knowledge(self.warps.copy(), self.agents.copy())
 
 
 @dataclass
 class _Barrier:
-    """The state of an mbarrier.
+    """The state of an mbarrier for race detection.
 
     Attributes:
-        agent: The number of its agent, which does the copies that it counts.
+        agent: Number of the mbarrier's agent: the asynchronous unit that does the copies which the
+            mbarrier counts.
         clock: The agent's clock in the current phase.
-        arriving: The clocks of the warps that have arrived.
-        complete: The clocks that a wait for the last complete phase takes over.
+        arriving: Vector clock of the warps that have arrived so far, in all phases.
+        complete: Vector clock of the last complete phase; waiting warps merge it into their own.
     """
 
     agent: int
@@ -57,11 +60,11 @@ class _Barrier:
 
 @dataclass
 class _Warpgroup:
-    """The state of a warpgroup.
+    """The state of a warpgroup for race detection.
 
     Attributes:
-        agent: The number of its agent, which executes its wgmmas.
-        started: The clocks of its warps when they started wgmmas.
+        agent: Number of the warpgroup's agent: the asynchronous unit that executes its wgmmas.
+        started: Vector clock of the warpgroup's warps when they last started a wgmma.
     """
 
     agent: int
@@ -69,12 +72,13 @@ class _Warpgroup:
 
 
 class Agents:
-    """The `actions.ordering.Ordering` on the clocks of the blocks that run together.
+    """The mbarriers and warpgroups of a chunk (blocks that are simulated together).
 
-    It keeps one vector clock for each mbarrier, and not one for each phase; likewise one for each
-    warpgroup, and not one for each group of wgmmas. So arrivals for one phase stay included in the
-    later phases. A wait for one group includes accesses before the start of later groups. This may
-    treat too much as ordered, and so miss a race. It never reports a race that does not exist.
+    The class implements the protocol `actions.ordering.Ordering` for race detection. It keeps one
+    vector clock for each mbarrier, not one for each phase. It keeps one for each warpgroup, not one
+    for each group of wgmmas. Arrivals for one phase therefore stay included in later phases. A wait
+    for one group of wgmmas includes accesses before the start of later groups. Accesses may thus
+    seem ordered that are not, so a race may be missed. No race is reported that does not exist.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -87,16 +91,27 @@ class Agents:
         """The number of groups of wgmmas that each warp has closed."""
 
     def begin(self) -> None:
-        """Forget all mbarriers and warpgroups, because the next blocks begin."""
+        """Remove all mbarriers and warpgroups, before the next blocks are simulated."""
         self._barriers, self._warpgroups, self._used = {}, {}, {}
         self._groups[...] = 0
 
     def arrived(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """Hand the clocks of the threads' warps to the mbarrier."""
+        """Merge the clocks of the arriving threads' warps into the mbarrier's vector clock.
+
+        Args:
+            block: Index of the block among the blocks that are simulated together.
+            barrier: Address of the mbarrier in the block's shared memory.
+            lanes: The arriving threads, by their numbers among those simulated together.
+        """
         self._hand_over(self._warps(lanes), self._barrier(block, barrier).arriving)
 
     def completed(self, block: int, barrier: int) -> None:
-        """Publish the clocks of this phase's arrivals and copies, and begin the next phase."""
+        """End a phase of an mbarrier; later waits are ordered after its arrivals and copies.
+
+        Args:
+            block: Index of the block among the blocks that are simulated together.
+            barrier: Address of the mbarrier in the block's shared memory.
+        """
         state = self._barrier(block, barrier)
         state.complete = state.arriving.copy()
         state.complete.agents[state.agent] = state.clock
@@ -104,28 +119,47 @@ class Agents:
         self._reached(state.clock)
 
     def waited(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """Order the threads' warps after the mbarrier's last complete phase."""
+        """Order the warps of waiting threads after the mbarrier's last complete phase.
+
+        Args:
+            block: Index of the block among the blocks that are simulated together.
+            barrier: Address of the mbarrier in the block's shared memory.
+            lanes: The waiting threads, by their numbers among those simulated together.
+        """
         self._take_over(self._warps(lanes), self._barrier(block, barrier).complete)
 
     def counted_by(self, block: int, barrier: int) -> Agent:
-        """Return the agent of the copies that the mbarrier's current phase counts."""
+        """Return the agent (asynchronous unit) that does the copies of an mbarrier's current phase.
+
+        Args:
+            block: Index of the block among the blocks that are simulated together.
+            barrier: Address of the mbarrier in the block's shared memory.
+        """
         state = self._barrier(block, barrier)
         return Agent(state.agent, state.clock)
 
     def multiplied(self, lanes: Lanes) -> Agent:
-        """Record the start of a warpgroup's wgmma, and return the agent that reads its matrices."""
+        """Record that a warpgroup starts a wgmma.
+
+        Return the agent (asynchronous unit) that reads the matrices in shared memory.
+        """
         warps = self._warps(lanes)
         group = self._warpgroup(int(lanes[0]))
         self._hand_over(warps, group.started)
         return Agent(group.agent, self._clocks.first + int(self._groups[warps[0]]))
 
     def committed(self, lanes: Lanes) -> None:
-        """Close the warps' open group of wgmmas, which advances the agent's clock."""
+        """Record that threads close their open group of wgmmas (`wgmma.commit_group`)."""
         self._groups[self._warps(lanes)] += 1
         self._reached(self._clocks.first + int(self._groups.max()))
 
     def drained(self, lanes: Lanes, groups_left: int) -> None:
-        """Order the warps after all their groups of wgmmas except the latest `groups_left`."""
+        """Order threads after their own wgmmas, for which they have waited (`wgmma.wait_group`).
+
+        Args:
+            lanes: The threads, by their numbers among those simulated together.
+            groups_left: Number of latest groups of wgmmas that may still be unfinished.
+        """
         clocks = self._clocks
         warps, first = np.unique(clocks.warp_of[lanes].astype(np.intp), return_index=True)
         for warp, lane in zip(warps.tolist(), lanes[first].tolist(), strict=True):
@@ -141,7 +175,10 @@ class Agents:
         return np.unique(self._clocks.warp_of[lanes]).astype(np.intp)
 
     def _leader(self, lane: int) -> int:
-        """Return the first lane of a lane's warpgroup."""
+        """Return the number of the first thread of a thread's warpgroup.
+
+        Both are numbers among the threads that are simulated together.
+        """
         thread = lane % self._clocks.threads
         return lane - thread % _WARPGROUP
 
@@ -149,9 +186,9 @@ class Agents:
         self._clocks.agents_latest = max(self._clocks.agents_latest, clock)
 
     def _hand_over(self, warps: Warps, to: _Knowledge) -> None:
-        """Merge the clocks of warps into a vector clock, and advance the warps' own clocks.
+        """Merge the vector clocks of warps into `to`, and advance the warps' own clocks.
 
-        The advance separates accesses before the hand-over from those after it.
+        The advance separates the warps' earlier accesses, which `to` now includes, from later ones.
         """
         clocks = self._clocks
         own = warps % clocks.warps
@@ -161,7 +198,7 @@ class Agents:
         clocks.now[warps] += np.uint32(1)
 
     def _take_over(self, warps: Warps, what: _Knowledge) -> None:
-        """Merge a vector clock into the clocks that warps have seen."""
+        """Merge the vector clock `what` into the vector clocks of warps."""
         clocks = self._clocks
         clocks.seen[warps] = np.maximum(clocks.seen[warps], what.warps)
         clocks.agents_seen[warps] = np.maximum(clocks.agents_seen[warps], what.agents)
@@ -192,7 +229,10 @@ class Agents:
         return _Knowledge(np.zeros(clocks.warps, np.uint32), np.zeros(clocks.agents, np.uint32))
 
     def _new_agent(self, block: int) -> int:
-        """Return the number of a new agent of a block, with room for it in all vector clocks."""
+        """Return the number of a new agent (asynchronous unit) of a block.
+
+        All vector clocks are enlarged if they have no element for it.
+        """
         number = self._used.get(block, 0)
         self._used[block] = number + 1
         if number >= self._clocks.agents:

@@ -1,4 +1,4 @@
-"""The clocks of the blocks that run together, in the arrays of `layout.races.Race`."""
+"""The vector clocks of race detection for the blocks that are simulated together."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ _NEVER = np.uint32(0xFFFFFFFF)
 class Common:
     """The state of race detection that all blocks of a launch share.
 
+    A clock is a logical time, which advances at synchronisations. A cell remembers the last
+    accesses to `1 << shift` bytes of memory.
+
     Attributes:
         clock: The clock at which the launch begins.
-        shift: A cell stands for `1 << shift` bytes.
-        shared_cells: Cells of one block's shared memory.
-        areas: Address of the array of `layout.races.Area`.
-        area_count: The number of areas.
-        log: Address of the `layout.races.Log`.
-        released: One clock for each warp of the grid; None if the kernel has no fence, so that
-            blocks cannot hand data to each other.
+        shift: Base-2 logarithm of the number of bytes that one cell covers.
+        shared_cells: Number of cells for one block's shared memory.
+        areas: Address of the array of `layout.races.Area`: the checked parts of global memory.
+        area_count: Number of elements in that array.
+        log: Address of the `layout.races.Log`, which receives the races that are found.
+        released: For each warp of the grid, the clock up to which fences have published the warp's
+            accesses to other blocks. None if the kernel has no fence.
     """
 
     clock: int
@@ -43,17 +46,19 @@ class Common:
 
 
 class Clocks:
-    """The clock of each warp, and the clocks up to which it has seen other warps and agents.
+    """The clock and the vector clock of each warp of a chunk (blocks simulated together).
 
-    race.h describes the algorithm. Clocks only grow, from one chunk of blocks to the next and from
-    one launch to the next. So cells need no clearing: a clock before the start is out of date.
+    A warp's vector clock holds the clocks up to which it has seen other warps and agents
+    (asynchronous units). race.h describes the algorithm. Clocks only grow, from chunk to chunk and
+    from launch to launch. Cells that remember accesses therefore need no clearing: an access with a
+    clock from before the start of the chunk or launch is ignored.
 
     Args:
-        native: The C functions.
-        geometry: The extents of the launch.
-        lanes: The number of threads that run together.
-        common: The state that other blocks of the launch share.
-        cells: Address of the cells of the blocks' shared memory.
+        native: The simulator's C functions.
+        geometry: Grid and block of the launch.
+        lanes: Number of threads that are simulated together.
+        common: The state that all blocks of the launch share.
+        cells: Address of the cells for the shared memory of the chunk's blocks.
     """
 
     def __init__(
@@ -108,24 +113,25 @@ class Clocks:
 
     @property
     def first(self) -> int:
-        """The clock at which the blocks started."""
+        """The clock (logical time) at which the blocks that are now simulated started."""
         return int(self._race.chunk_clock)
 
     @property
     def latest(self) -> int:
-        """The latest clock of all warps and agents."""
+        """The latest clock (logical time) of any warp or asynchronous agent so far."""
         return max(self.first, int(self.now.max()), self.agents_latest)
 
     @property
     def agents(self) -> int:
-        """The number of agents that a block has room for."""
+        """The number of agents (asynchronous units) of a block that the arrays have room for."""
         return self.agents_seen.shape[1]
 
     def begin(self, first_block: int) -> None:
-        """Start the clocks of the next blocks, after all clocks of the previous ones.
+        """Start the next blocks at a clock (logical time) that is later than all earlier clocks.
 
         Args:
-            first_block: Position of the first block in the order in which they run.
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
         """
         clock = self.latest + 1
         self._race.chunk_clock = clock
@@ -136,17 +142,21 @@ class Clocks:
             others[...] = 0
 
     def barrier(self, at: npt.NDArray[np.bool_] | None, *, whole: bool) -> None:
-        """Order the threads that have passed a barrier.
+        """Record that threads have passed a barrier, which orders their accesses.
 
         Args:
-            at: The threads; None for all.
-            whole: True to order all threads of their blocks, including those that have ended.
+            at: Mask of the threads, or None for all threads that are simulated together.
+            whole: True to order all threads of the blocks of `at`, including ended threads. False
+                to order only the warps that have threads in `at`.
         """
         pointer = None if at is None else at.ctypes.data
         self._native.race_barrier(self.pointer, pointer, self._lanes, whole)
 
     def add_agents(self) -> None:
-        """Double the room for agents, which moves the arrays that race.c uses."""
+        """Double the number of agents (asynchronous units) that the arrays have room for.
+
+        The arrays move, so their addresses for race.c are updated.
+        """
         more = max(self.agents, _FIRST_AGENTS)
         self.agents_seen = np.pad(self.agents_seen, ((0, 0), (0, more)))
         self._agents_released = np.pad(self._agents_released, ((0, 0), (0, more)))
@@ -155,9 +165,9 @@ class Clocks:
         self._race.agents_released = self._agents_released.ctypes.data
 
     def diverge(self, warps: npt.NDArray[np.intp]) -> None:
-        """Stop assuming that other readers are unordered with the reads of these warps.
+        """Switch off a shortcut of race.c for the reads of these warps.
 
-        race.c skips a read if two other readers are certainly unordered with it. After a wait by
-        some warps of a block that is no longer certain.
+        race.c need not record a read of a cell that holds two readers which are certainly unordered
+        with this read. After some warps of a block have waited, this is no longer certain.
         """
         self._apart[warps] = _NEVER

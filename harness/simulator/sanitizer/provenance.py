@@ -1,8 +1,8 @@
-"""Static analysis of the pointers that a kernel may store through, before it runs.
+"""Static analysis that finds the pointers through which a kernel may store to global memory.
 
-Race detection must remember every access of memory that the kernel writes. Most loads of most
-kernels read memory that the kernel never writes. Those loads cost nothing if the analysis proves
-it.
+Race detection must remember every access of memory that the kernel may write. Most loads of most
+kernels read memory that the kernel never writes. If the analysis proves this for some memory, race
+detection skips the loads from it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ _LEAST_ADDRESS = 1 << 32
 
 @dataclass(frozen=True)
 class Traits:
-    """The properties of a program that race detection needs.
+    """The properties of a kernel that race detection needs.
 
     Attributes:
-        stored_through: The origins of the pointers that it stores through.
-        access_bytes: Bytes that a cell of race detection stands for.
-        has_fence: True if the program has a memory fence.
+        stored_through: The origins of the pointers that the kernel may store through: arguments,
+            variables, or `ANYWHERE`.
+        access_bytes: Number of bytes that race detection tracks together: the width of the
+            narrowest access, at most 4.
+        has_fence: True if the kernel has a memory fence.
     """
 
     stored_through: frozenset[Origin]
@@ -49,7 +51,7 @@ class Traits:
 
     @classmethod
     def of(cls, program: Program) -> Traits:
-        """Return the traits of a program."""
+        """Analyse a lowered kernel, and return its properties."""
         return cls(
             stored_through(program),
             access_bytes(program),
@@ -58,9 +60,11 @@ class Traits:
 
 
 def stored_through(program: Program) -> frozenset[Origin]:
-    """Return the origins of the pointers that global stores and atomics go through.
+    """Return the origins of the pointers that a kernel may store to global memory through.
 
-    A result has the origins of all its operands. Registers narrower than a pointer have none.
+    An origin is a kernel argument, a variable, or `ANYWHERE` for a pointer loaded from memory. The
+    result of an instruction has the origins of all its operands. Registers of fewer than 64 bits
+    have no origins.
     """
     # Loops carry pointers backwards, so the steps are repeated until no register gets a new origin.
     # Sets only grow, so this ends.
@@ -119,7 +123,7 @@ def _loaded(step: Access) -> frozenset[Origin]:
 
 
 def access_bytes(program: Program) -> int:
-    """Return the width of the narrowest access of shared or global memory, at most 4 bytes."""
+    """Return the width in bytes of the narrowest access of shared or global memory, at most 4."""
     widths = [
         TYPE_BYTES[step.type]
         for block in program.blocks
@@ -130,7 +134,7 @@ def access_bytes(program: Program) -> int:
 
 
 def has_fence(program: Program) -> bool:
-    """Return whether the program has a fence, so that blocks may hand data to one another."""
+    """Return True if the kernel has a memory fence, so that blocks can pass data to each other."""
     return any(
         isinstance(step, Order) and step.kind == "fence"
         for block in program.blocks

@@ -34,13 +34,14 @@ _CELL_BYTES = ctypes.sizeof(Cell)
 
 @dataclass
 class RaceHistory:
-    """The state that one launch leaves for the next.
+    """The state of race detection that one launch leaves for the next launch.
 
-    The cells need no clearing, because the clock of the next launch is later than all of theirs.
+    Cells remember accesses to memory with their clocks (logical times). They need no clearing,
+    because the clock at which the next launch begins is later than all clocks in them.
 
     Attributes:
         clock: The clock at which the next launch begins.
-        cells: The cells, each a row of 32-bit words.
+        cells: The cells (`layout.races.Cell`), each as a row of 32-bit words.
     """
 
     clock: int = 1
@@ -49,7 +50,10 @@ class RaceHistory:
     )
 
     def take(self, count: int) -> npt.NDArray[np.uint32]:
-        """Return at least `count` cells, all of which are older than the clock."""
+        """Return at least `count` cells, each of which can remember accesses to a few bytes.
+
+        All clocks in the cells are earlier than `self.clock`.
+        """
         if self.clock > _LAST_CLOCK:
             self.clock, self.cells = 1, self.cells[:0]
         if len(self.cells) < count:
@@ -57,7 +61,9 @@ class RaceHistory:
         return self.cells
 
     def leave(self, clock: int) -> None:
-        """Store the clock for the next launch, and free the cells if there are many.
+        """Store the clock (logical time) at which the next launch begins.
+
+        If there are more than 2**24 cells, free them.
 
         Args:
             clock: A clock that is later than all clocks of the launch.
@@ -70,19 +76,19 @@ class RaceHistory:
 class Races:
     """Race detection of one launch.
 
-    The cells of the launch are one array. The cells of shared memory come first, then those of each
-    allocation that the kernel may store to.
+    A cell remembers the last accesses to a few bytes of memory. The cells are one array: first the
+    cells of shared memory, then those of each allocation that the kernel may store to.
 
     Args:
-        native: The C functions.
-        history: The state of the previous launch.
+        native: The simulator's C functions.
+        history: The state after the previous launch.
         memory: Global memory.
-        kernel: The kernel's readable name.
-        traits: The properties of the program.
-        placement: The order of blocks and threads.
-        lanes: The number of threads that run together.
-        shared_bytes: Shared memory of a block.
-        arguments: The arguments of the launch.
+        kernel: The kernel's readable name, for findings.
+        traits: The properties of the kernel from static analysis.
+        placement: Order of blocks and threads.
+        lanes: Number of threads that are simulated together.
+        shared_bytes: Bytes of a block's shared memory.
+        arguments: Bytes of the kernel's arguments.
     """
 
     def __init__(
@@ -131,9 +137,10 @@ class Races:
         self._clocks: list[Clocks] = []
 
     def clocks(self) -> Clocks:
-        """Return new clocks for a chunk of blocks, which may run beside other chunks.
+        """Make vector clocks for one chunk (blocks that are simulated together).
 
-        Each chunk beside the first gets its own cells of shared memory.
+        Several chunks may be in execution at once. Each of them has its own cells for shared
+        memory.
         """
         if self._clocks:
             self._cells.append(np.zeros((self._shared_cells, _CELL_BYTES // 4), np.uint32))
@@ -144,19 +151,23 @@ class Races:
 
     @property
     def watched(self) -> list[tuple[int, int]]:
-        """Address and bytes of each part of global memory that is checked for races."""
+        """Address and number of bytes of each allocation that is checked for races."""
         return [(area.start, area.end - area.start) for area in self._areas]
 
     @property
     def watched_cells(self) -> int:
-        """The number of cells that stand for those parts."""
+        """Number of cells that cover the checked global memory."""
         return sum(self._cells_of(area) for area in self._areas)
 
     def _cells_of(self, area: Area) -> int:
         return int(-(-(area.end - area.start) // (1 << self._common.shift)))
 
     def touched(self, into: npt.NDArray[np.uint8]) -> None:
-        """Fill in how this launch accessed each cell of global memory: 0 not, 1 read, 2 wrote."""
+        """Write into `into` how this launch has accessed each cell of global memory.
+
+        The value of a cell is 0 if it was not accessed, 1 if it was only read, and 2 if it was
+        written.
+        """
         for area in self._areas:
             cells = self._cells_of(area)
             part, into = into[:cells], into[cells:]
@@ -164,18 +175,22 @@ class Races:
             self._native.race_touched(area.cells, cells, clock, part.ctypes.data)
 
     def end(self) -> None:
-        """End the launch, and leave its clock to the next one."""
+        """End race detection of this launch; set the logical time at which the next one begins."""
         latest = max((clocks.latest for clocks in self._clocks), default=self._common.clock)
         self._history.leave(latest + 1)
 
     def findings(self, sites: Sequence[Access]) -> Iterator[Finding]:
-        """Yield a finding for each two places in the source whose accesses race."""
+        """Yield one finding for each pair of accesses in the source that race with each other.
+
+        Args:
+            sites: The accesses of the program, in the order of `Compiler.sites`.
+        """
         events = self._events[: self._log.count]
         return findings_of(events, sites, self._kernel, self._placement)
 
 
 def _stored_to(traits: Traits, memory: Memory, arguments: bytes) -> list[Allocation]:
-    """Return the live allocations that the kernel may store to, by address."""
+    """Return the live allocations that the kernel may store to, sorted by address."""
     found: dict[int, Allocation] = {}
     for kind, value in traits.stored_through:
         if (kind, value) == ANYWHERE:

@@ -20,15 +20,16 @@ _IN_A_LOOP = ", or between two iterations of a loop"
 def findings_of(
     events: Sequence[Event], sites: Sequence[Access], kernel: str, placement: Placement
 ) -> Iterator[Finding]:
-    """Yield a finding for each two places in the source whose accesses race.
+    """Yield one finding for each pair of accesses in the source that race with each other.
 
-    It describes the most severe race of the two places, and counts all of them.
+    Accesses with the same kind, file and line count as one. A finding describes the most severe
+    race of the pair, and counts all of its races.
 
     Args:
-        events: The races.
-        sites: The access at each place in the program.
+        events: The races that race.c has found.
+        sites: The accesses of the program; `events` have indices into it.
         kernel: The kernel's readable name.
-        placement: The order of blocks and threads.
+        placement: Order of blocks and threads.
     """
     gravest: dict[frozenset[str], Event] = {}
     counts: dict[frozenset[str], int] = {}
@@ -45,7 +46,7 @@ def findings_of(
 def _finding(
     event: Event, sites: Sequence[Access], count: int, kernel: str, placement: Placement
 ) -> Finding:
-    """Make the finding of two places from their most severe race."""
+    """Return the finding for a race; `count` is the number of races of the same two accesses."""
     step, thread = sites[event.site], event.thread
     other, other_thread = sites[event.other_site], event.other_thread
     waited_for = other.kind if event.waits else ""
@@ -86,7 +87,14 @@ def _sized(step: Access) -> str:
 
 
 def _why(event: Event, waited_for: str, *, in_warp: bool, in_block: bool) -> str:
-    """Return the reason why the two accesses race, for the message."""
+    """Return the reason why the two accesses of a race are not ordered, for the message.
+
+    Args:
+        event: The race.
+        waited_for: Name of the asynchronous access that no thread has waited for, or empty.
+        in_warp: True if both threads are in one warp.
+        in_block: True if both threads are in one block.
+    """
     if event.severity == 0:
         return "both store the same value"
     if waited_for:
@@ -101,7 +109,7 @@ def _warp(thread: int, threads: int) -> tuple[int, int]:
 
 
 def place_of(step: Access) -> str:
-    """Return an access's file and line for messages, or "" if the PTX does not have them."""
+    """Return the source file and line of an access as "kernel.cu:12", or "" if they are unknown."""
     return f"{Path(step.location.file).name}:{step.location.line}" if step.location else ""
 
 

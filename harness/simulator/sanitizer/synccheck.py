@@ -19,12 +19,14 @@ Lanes = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Arrival:
-    """The threads of a chunk at one barrier instruction.
+    """The threads at one barrier instruction when the barrier is complete.
+
+    Threads are masks over a chunk (blocks that are simulated together).
 
     Attributes:
-        barrier: The instruction.
-        lanes: The threads that wait there, or have arrived and gone on.
-        passed: The threads that have gone past it and ended.
+        barrier: The barrier instruction.
+        lanes: The threads that wait at the instruction, or have arrived by `bar.arrive`.
+        passed: The threads that have ended in code after the instruction.
     """
 
     barrier: Barrier
@@ -37,13 +39,13 @@ Arrivals = Sequence[Arrival]
 
 @dataclass(frozen=True)
 class Wait:
-    """Threads of a chunk that cannot continue.
+    """Threads that cannot continue, for the message about a deadlock.
 
     Attributes:
-        location: The place in the source, or None if the PTX does not have it.
-        lanes: The threads.
-        where: What the threads do, in the present tense, such as "wait".
-        more: Details for the message, followed by a space.
+        location: Source location where the threads wait, or None if the PTX does not have it.
+        lanes: Mask of the threads over a chunk (blocks that are simulated together).
+        where: Verb for what the threads do, in the present tense, such as "wait" or "spin".
+        more: Details for the message, followed by a space, or empty.
     """
 
     location: Location | None
@@ -53,7 +55,7 @@ class Wait:
 
     @classmethod
     def at_barrier(cls, barrier: Barrier, lanes: Lanes) -> Wait:
-        """Return the wait of threads at a barrier."""
+        """Make a `Wait` for the threads `lanes`, which wait at a barrier of their block."""
         needed = f", which waits for {barrier.threads}," if barrier.threads else ""
         return cls(barrier.location, lanes, "wait", f"barrier {barrier.number}{needed} ")
 
@@ -63,7 +65,10 @@ def _place(location: Location | None) -> str:
 
 
 class SyncChecks:
-    """The findings about the barriers of one launch, at most one for each place and severity."""
+    """The checks of a launch's barriers, and their findings.
+
+    A source location has at most one finding of each severity.
+    """
 
     def __init__(self, kernel: str, placement: Placement) -> None:
         self._kernel = kernel
@@ -72,22 +77,26 @@ class SyncChecks:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings in the order of discovery."""
+        """The findings so far, in order of discovery."""
         return tuple(self._findings.values())
 
     def synchronised(self, arrivals: Arrivals, first_block: int, live: int) -> None:
-        """Check the threads that go on together after waiting at one barrier.
+        """Check a complete barrier for threads that use it in a way that CUDA C++ forbids.
 
-        PTX and CUDA C++ differ here. PTX accepts that threads that have ended do not arrive, and
-        that the warps of a block arrive at different instructions. CUDA C++ does not allow
-        different instructions. It also does not allow that a thread goes past a barrier at which
-        other threads of its warp wait. A barrier with a number of threads is for threads that
-        execute different code, so it is checked only within each warp.
+        Two uses are reported as errors although PTX accepts them:
+
+        - The warps of a block arrive at different barrier instructions.
+        - A thread goes past a barrier at which other threads of its warp wait, and ends.
+
+        If threads ended before the barrier, this is reported as information. If the barrier has a
+        thread count, its threads may execute different code. Then only threads of one warp must
+        arrive at the same instruction.
 
         Args:
             arrivals: The threads at each instruction of the barrier.
-            first_block: Position of the chunk's first block in the order of blocks.
-            live: How many lanes of the chunk were started.
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+            live: Number of threads that are simulated together.
         """
         arrivals = [arrival for arrival in arrivals if not arrival.barrier.is_arrival]
         if not arrivals:
@@ -116,13 +125,17 @@ class SyncChecks:
         )
 
     def _gone_past(self, barrier: Barrier, waiting: Lanes, passed: Lanes, first_block: int) -> None:
-        """Report warps of which some threads wait at a barrier and others have ended past it.
+        """Report a warp if some of its threads wait at a barrier and others have ended after it.
+
+        Only one warp of one block is reported.
 
         Args:
-            barrier: The barrier.
-            waiting: (blocks, threads), the threads that wait.
-            passed: (blocks, threads), the threads that have ended past the barrier.
-            first_block: Position of the chunk's first block in the order of blocks.
+            barrier: The barrier instruction.
+            waiting: Mask of the threads that wait, of shape (blocks, threads).
+            passed: Mask of the threads that ended in code after the barrier, of shape (blocks,
+                threads).
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
         """
         for block in np.flatnonzero(waiting.any(1) & passed.any(1)):
             warps = _warps(waiting[block]).any(1) & _warps(passed[block]).any(1)
@@ -147,7 +160,14 @@ class SyncChecks:
     def _different_instructions(
         self, arrivals: Arrivals, rows: Sequence[Lanes], first_block: int
     ) -> None:
-        """Report blocks whose threads wait for one barrier at different places in the source."""
+        """Report a block if its threads wait at barrier instructions of different source lines.
+
+        Args:
+            arrivals: The threads at each instruction of the barrier.
+            rows: For each arrival, a mask of its threads, of shape (blocks, threads).
+            first_block: Index, in the order of execution, of the first of the blocks that are
+                simulated together.
+        """
         first, *rest = (row.any(1) for row in rows)
         for number, present in enumerate(rest, 1):
             both = first & present
@@ -178,9 +198,9 @@ class SyncChecks:
         """Report a block in which no thread can continue, and return the finding.
 
         Args:
-            waits: The waiting threads of the chunk.
-            block: Position of the block in the order of blocks.
-            here: The lanes of the block.
+            waits: Waiting threads, of which only those of the block are reported.
+            block: Index of the block in the order of execution.
+            here: Slice that selects the block's threads in the masks of `waits`.
         """
         waits = [wait for wait in waits if wait.lanes[here].any()]
         groups = [self._group(wait, here) for wait in waits]
@@ -200,7 +220,17 @@ class SyncChecks:
     def _add(
         self, location: Location | None, severity: Severity, message: str, block: int, lane: int
     ) -> Finding:
-        """Add a finding, unless its place already has one of this severity."""
+        """Add a finding, unless its source location already has one of this severity.
+
+        Return the finding that the location has.
+
+        Args:
+            location: Source location, or None if it is unknown.
+            severity: Severity of the finding.
+            message: The message, in one line.
+            block: Index of the block in the order of execution.
+            lane: Index of the thread in the block, in the order of execution.
+        """
         finding = Finding(
             "synccheck",
             message,
@@ -217,7 +247,10 @@ class SyncChecks:
 
 
 def _warps(lanes: Lanes) -> Lanes:
-    """Return the lanes of a block as (warps, 32), with absent lanes False."""
+    """Return a mask over the threads of a block in the shape (warps, 32).
+
+    Lanes that the last warp does not have are False.
+    """
     padded = np.zeros(-(-len(lanes) // WARP) * WARP, np.bool_)
     padded[: len(lanes)] = lanes
     return padded.reshape(-1, WARP)

@@ -1,6 +1,7 @@
-"""Parser from PTX text to a `Module`: declarations, and instructions with their operands.
+"""Parser that turns PTX text into a `Module` of declarations and instructions with operands.
 
-The meaning of an instruction belongs in instructions/, the lowering of a module in lowering/.
+What an instruction computes belongs in instructions/; the lowering of a module belongs in
+lowering/.
 """
 
 from harness.simulator.ptx.parser.module import parse

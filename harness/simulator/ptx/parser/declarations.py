@@ -1,4 +1,4 @@
-"""Parser of declarations: variables with their initialisers, and headers of functions."""
+"""Parser of PTX declarations: variables with their initialisers, and headers of functions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ _GENERIC = re.compile(rf"generic\(\s*({NAME})\s*\)\s*(?:([+-])\s*(\w+))?$")
 def read_header(
     text: str,
 ) -> tuple[str, bool, tuple[Parameter, ...], tuple[Parameter, ...], tuple[str, ...]]:
-    """Return the parts of a function's header.
+    """Parse the header of a function (`.entry` or `.func`), up to its body.
 
     Returns:
-        Name, whether it is a kernel, parameters, results and directives.
+        The function's name, True if it is a kernel, parameters, results and performance directives.
+
+    Raises:
+        PtxSyntaxError: The text is not such a header.
     """
     start = FUNCTION.match(text)
     if not start:
@@ -61,7 +64,10 @@ def _parenthesised(text: str) -> tuple[str, str]:
 
 
 def _layout(text: str) -> tuple[Parameter, ...]:
-    """Lay out parameters one after the other, each at its own alignment, as CUDA C++ does."""
+    """Parse a list of parameters, and give each the next offset that its alignment allows.
+
+    CUDA C++ lays out the arguments of a kernel in the same way.
+    """
     parameters = []
     offset = 0
     for declaration in split(text):
@@ -78,7 +84,11 @@ def _layout(text: str) -> tuple[Parameter, ...]:
 
 
 def read_variables(text: str) -> tuple[Variable, ...]:
-    """Return the variables of a declaration such as `.const .align 4 .b8 a[64] = {0, 1}, b[4];`."""
+    """Parse a declaration of variables such as `.const .align 4 .b8 a[64] = {0, 1}, b[4];`.
+
+    Raises:
+        PtxSyntaxError: The declaration cannot be parsed.
+    """
     is_extern = bool(re.match(r"\s*\.extern\b", text))
     text = re.sub(r"\.attribute\([^)]*\)", "", text).strip()
     align = vector = 0
@@ -127,7 +137,13 @@ def read_variables(text: str) -> tuple[Variable, ...]:
 
 
 def _initial_values(text: str) -> list[int | Symbol]:
-    """Return the elements of an initialiser, with nested braces flattened."""
+    """Return the elements of a variable's initialiser, in order; nested braces are flattened.
+
+    An element is an integer (for a float, its bits) or a symbol, whose address is meant.
+
+    Raises:
+        PtxSyntaxError: An element is neither a number nor a symbol.
+    """
     text = text.strip()
     if not text:
         return []

@@ -1,4 +1,4 @@
-"""Parser of a module's statements: functions with their scopes, variables and source lines."""
+"""Parser of a whole PTX module: functions with nested scopes, variables and source locations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LINE_DIRECTIVE = re.compile(r"\s*\.(?:loc|file|version|target|address_size|sect
 
 
 def parse(text: str) -> Module:
-    """Return the module that PTX `text` describes.
+    """Parse the text of a PTX file.
 
     Raises:
         PtxSyntaxError: The text cannot be parsed.
@@ -40,15 +40,16 @@ def _without_comment(match: re.Match[str]) -> str:
 
 @dataclass
 class _Body:
-    """A function under construction.
+    """The parts of a function's body that have been read so far.
 
     Attributes:
-        registers: Type of each register.
-        ranges: Count and type of each range of registers, by prefix.
-        variables: Local variables.
-        statements: Text, scope and location of each statement.
-        targets: Scope and labels of each list of branch targets. A list may precede its labels.
-        scopes: Number of nested scopes so far.
+        registers: Type of each register that is declared by its own name.
+        ranges: Count and type of each range of registers (`%r<81>`), by prefix.
+        variables: Variables that the function declares.
+        statements: Text, scope and source location of each instruction or label.
+        targets: Scope and labels of each list of branch targets, by the list's name. A list may
+            precede its labels.
+        scopes: Number of nested scopes (`{ ... }`) so far.
     """
 
     registers: dict[str, str] = field(default_factory=dict)
@@ -60,10 +61,10 @@ class _Body:
 
 
 class _Parser:
-    """Parser of one PTX text.
+    """Parser of one PTX file.
 
-    A function's statements are collected first and parsed when the function ends, because a
-    statement may name a label that is declared later.
+    The statements of a function are parsed only when the function has ended, because a statement
+    may name a label that is declared later.
     """
 
     def __init__(self, text: str) -> None:
@@ -93,10 +94,11 @@ class _Parser:
         return Module(self.version, self.target, self.functions, self.variables, self.files)
 
     def _statements(self) -> Iterator[tuple[str, str]]:
-        """Yield (kind, text); kind is ";" for a statement, and "{" or "}" for the ends of a scope.
+        """Yield the statements and braces of the file as (kind, text).
 
-        A brace opens a scope at the start of a statement or after a function's header. Any other
-        brace belongs to an operand or an initialiser.
+        The kind is ";" for a statement, whose text is yielded. It is "{" where a scope opens, with
+        the text of the function's header if there is one. It is "}" where a scope closes. Braces of
+        operands and initialisers are part of a statement.
         """
         pending = ""
         depth = 0
@@ -129,10 +131,16 @@ class _Parser:
                 pending += "\n"
 
     def _line_directive(self, line: str, skipping: int) -> int:
-        """Handle a directive that ends with its line.
+        """Read a directive that occupies a whole line, such as `.loc` or `.version`.
+
+        Sections of debug information (`.section`) are skipped up to their closing brace.
+
+        Args:
+            line: The line.
+            skipping: 1 if the line is within a section, else 0.
 
         Returns:
-            1 while a section is skipped, else 0.
+            1 if the next line is within a section, else 0.
         """
         stripped = line.strip()
         if skipping or stripped.startswith(".section"):
@@ -231,7 +239,7 @@ class _Parser:
 
 
 def _declare(name: str, scope: Scope, body: _Body) -> str:
-    """Return a name that is unique in the function, and enter it in the scope."""
+    """Declare a name in a scope, and return a replacement that is unique in the whole function."""
     unique = f"{name}${body.scopes}" if scope.parent else name
     scope.names[name] = unique
     return unique

@@ -1,4 +1,4 @@
-"""Parser of instructions and their operands."""
+"""Parser of PTX instructions and their operands."""
 
 from __future__ import annotations
 
@@ -35,14 +35,26 @@ _SYMBOL = re.compile(rf"({NAME})\s*(?:([+-])\s*(\w+))?$")
 
 @dataclass
 class Scope:
-    """The names declared between a pair of braces, and their unique names in the flat body."""
+    """The names that a PTX scope (`{ ... }`) declares.
+
+    A function's body becomes one flat list of instructions, so each declared name is replaced by
+    one that is unique in the function.
+
+    Attributes:
+        parent: The enclosing scope, or None for the body of the function.
+        registers: Type of each declared register of the function, by unique name.
+        names: Unique name of each name that this scope declares.
+    """
 
     parent: Scope | None
     registers: dict[str, str]
     names: dict[str, str] = field(default_factory=dict)
 
     def resolve(self, name: str) -> str:
-        """Return the name in the flat body."""
+        """Return the unique name that a name means in this scope.
+
+        A name that neither this scope nor an enclosing one declares is returned unchanged.
+        """
         scope: Scope | None = self
         while scope:
             if name in scope.names:
@@ -52,7 +64,12 @@ class Scope:
 
 
 def read_statement(text: str, scope: Scope, location: Location | None) -> Instruction | Label:
-    """Return the instruction or label of a statement.
+    """Parse an instruction such as `@p add.s32 %r1, %r2, 4`, or a label that ends with ":".
+
+    Args:
+        text: The statement, without the semicolon.
+        scope: The scope that contains the statement.
+        location: Source location of the statement, or None.
 
     Raises:
         PtxSyntaxError: The statement cannot be parsed.
@@ -72,7 +89,7 @@ def read_statement(text: str, scope: Scope, location: Location | None) -> Instru
 
 
 def read_operand(text: str, scope: Scope) -> Operand:
-    """Return an operand.
+    """Parse one operand of an instruction, such as `%r1`, `[%rd2+4]` or `{%f1, %f2}`.
 
     Raises:
         PtxSyntaxError: The operand cannot be parsed.
@@ -133,7 +150,7 @@ def _address(text: str, scope: Scope) -> Address | Group:
 
 
 def split(text: str) -> list[str]:
-    """Split `text` at its commas, except for those within brackets."""
+    """Split `text` at its commas, but not at commas within (), [] or {}."""
     if not any(bracket in text for bracket in "([{"):
         return text.split(",") if text.strip() else []
     parts, depth, start = [], 0, 0
@@ -149,5 +166,8 @@ def split(text: str) -> list[str]:
 
 
 def signed(sign: str | None, digits: str | None) -> int:
-    """Return the signed number, or 0 if there are no digits."""
+    """Return the integer with these digits (any prefix of Python, such as "0x") and this sign.
+
+    The result is 0 if `digits` is None.
+    """
     return 0 if digits is None else int(digits, 0) * (-1 if sign == "-" else 1)
