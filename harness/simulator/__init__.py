@@ -1,5 +1,6 @@
-"""A simulated CUDA device, which runs the PTX of kernels and checks and counts what they do.
+"""A simulated CUDA device, which runs the PTX of kernels, and checks and counts their instructions.
 
 The packages from the bottom up are ptx, layout, hardware, instructions, actions, native, lowering,
-sanitizer, counters and execution. Submissions, references and verdicts do not belong here.
+sanitizer, counters and execution. Code about submissions, references or verdicts does not belong
+here.
 """

@@ -1,4 +1,4 @@
-"""Other sizes of a reference, made by changing the integer constants in its file."""
+"""Tests of cases with other sizes, which change the integer constants in a reference's file."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ def problem(tmp_path: Path) -> Problem:
 
 
 def test_constants_are_what_the_two_functions_read(problem: Problem) -> None:
-    """The constants are integers that `get_inputs` or `get_init_inputs` depends on.
+    """A reference's constants are the integers that `get_inputs` or `get_init_inputs` depends on.
 
-    They stand at the top level, also behind other names, or as sizes inside the two functions.
+    They are assigned at the file's top level, and read directly or through other names. Literal
+    sizes inside the two functions are constants, too.
     """
     assert problem.constants == {"batch_size": 16, "heads": 4, "n100": 100}
 
@@ -81,7 +82,10 @@ def test_constants_are_what_the_two_functions_read(problem: Problem) -> None:
     ],
 )
 def test_arithmetic_on_literals_is_an_integer(text: str, found: dict[str, int]) -> None:
-    """Arithmetic on integer literals is a constant with Python's value; nothing else is one."""
+    """An assignment of arithmetic on integer literals makes a constant with Python's value.
+
+    No other expression makes a constant.
+    """
     tree = ast.parse(f"{text}\ndef get_inputs(): return n")
     assert constants_of(tree) == found
     changed = with_constants(tree, dict.fromkeys(found, 5))
@@ -89,7 +93,10 @@ def test_arithmetic_on_literals_is_an_integer(text: str, found: dict[str, int]) 
 
 
 def test_one_number_for_an_argument_and_a_shape_stays_one(problem: Problem) -> None:
-    """Arguments and shapes derived from a constant follow it; the reference is unchanged."""
+    """`Problem.at` with another constant changes all arguments and shapes that derive from it.
+
+    The original problem is unchanged.
+    """
     other = problem.at({"heads": 3, "n100": 7})
     assert other.arguments == {"width": 96, "groups": 3}
     assert other.input_shapes == ((16, 96, 7),) * 2
@@ -98,7 +105,7 @@ def test_one_number_for_an_argument_and_a_shape_stays_one(problem: Problem) -> N
 
 
 def test_sizes_that_the_reference_refuses_are_an_error(tmp_path: Path) -> None:
-    """Sizes that the reference refuses raise ProblemError; the grid leaves them out."""
+    """`Problem.at` with sizes for which the reference fails raises a ProblemError."""
     path = tmp_path / "group_norm.py"
     path.write_text(REFERENCE + "\nassert heads < 9\n")
     with pytest.raises(ProblemError, match="fails with other sizes"):
@@ -107,9 +114,9 @@ def test_sizes_that_the_reference_refuses_are_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_nothing_of_size_1_is_stretched_over_what_it_has_to_fit() -> None:
-    """No case relies on torch broadcasting a size of 1 that has to match another size.
+    """No case of a causal attention has a mask that is shorter than the sequence.
 
-    A mask for one step works for 31 steps, since torch broadcasts it, but then hides nothing.
+    torch would broadcast a mask of size 1 over 31 steps, but such a mask hides nothing.
     """
     reference = load(Path(__file__).parents[1] / "references" / "causal_attention.py")
     constants = [{**reference.constants, **case.constants} for case in cases_for(reference, ANY)]
@@ -125,9 +132,9 @@ def cases(problem: Problem) -> tuple[Case, ...]:
 
 
 def test_every_size_has_every_value(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Each size takes small values and values around warps, blocks and vectors.
+    """Each size takes small values, and values around the sizes of warps, blocks and vectors.
 
-    Values that make a call slow are left out.
+    The grid has fewer than 40 cases.
     """
     for name in ("batch_size", "heads", "n100"):
         values = {problem.at(case.constants).constants[name] for case in cases}
@@ -136,7 +143,7 @@ def test_every_size_has_every_value(problem: Problem, cases: tuple[Case, ...]) -
 
 
 def test_every_size_has_its_own_value_somewhere() -> None:
-    """Each size has its own value in some case, although the own configuration is cut down."""
+    """Each size has the reference's own value in some case, though the first case is cut down."""
     problem = load(Path(__file__).parents[1] / "references" / "irregular_matmul.py")
     cases = cases_for(problem, ANY)
     own = next(case for case in cases if case.label == "reduced")
@@ -147,7 +154,7 @@ def test_every_size_has_its_own_value_somewhere() -> None:
 
 @pytest.mark.parametrize("name", ["irregular_matmul", "group_norm", "max_pool2d", "attention"])
 def test_some_sizes_are_nobodys_choice(name: str) -> None:
-    """Each seed has random cases, with sizes that no list contains."""
+    """Each seed gives random cases, most of which have a size that is not a fixed test value."""
     problem = load(Path(__file__).parents[1] / "references" / f"{name}.py")
     drawn = [
         case.constants
@@ -213,7 +220,13 @@ def get_init_inputs():
 
 
 def values_in_cases(path: Path, text: str, *names: str) -> list[set[int]]:
-    """Return the values that each of some constants takes in the cases of a reference."""
+    """Return the set of values that each named constant takes in the cases of a reference.
+
+    Args:
+        path: The file to write the reference to.
+        text: Text of the reference.
+        names: Names of the constants.
+    """
     path.write_text(text)
     reference = load(path)
     each = [reference.at(case.constants).constants for case in cases_for(reference, ANY)]
@@ -222,7 +235,7 @@ def values_in_cases(path: Path, text: str, *names: str) -> list[set[int]]:
 
 @pytest.mark.thorough
 def test_loop_is_as_long_as_a_call_of_it_takes_little(tmp_path: Path) -> None:
-    """Sequences of a recurrent model stay short; its other sizes take all values.
+    """A recurrent model's cases have at most 511 steps, although the batch size goes up to 4099.
 
     Each step takes time, even with few numbers.
     """
@@ -263,9 +276,9 @@ def get_init_inputs():
 
 
 def test_size_that_is_split_inside_is_a_multiple(tmp_path: Path) -> None:
-    """A size that the model splits takes multiples of the smallest size that works.
+    """A size that the model splits into 12 parts takes several multiples of 12 above 12.
 
-    With that smallest size alone, each part would have one number.
+    With 12 alone, each part would have one number.
     """
     (channels,) = values_in_cases(tmp_path / "split.py", SPLIT, "channels")
     assert len([each for each in channels if each > 12 and each % 12 == 0]) > 5
@@ -298,9 +311,9 @@ def get_init_inputs():
 
 
 def test_what_a_model_keeps_is_as_large_as_what_it_calculates(tmp_path: Path) -> None:
-    """A mask's size is limited by the numbers that the model stores.
+    """A constant that sets the size of a model's square mask stays below 4099.
 
-    A mask for the longest sequence has the square of its length.
+    Sizes are limited by the numbers that the model stores, not only by those that it computes.
     """
     (longest,) = values_in_cases(tmp_path / "masked.py", MASKED, "longest")
     assert {1, 2, 3, 5, 1023, 1025} <= longest
@@ -308,7 +321,7 @@ def test_what_a_model_keeps_is_as_large_as_what_it_calculates(tmp_path: Path) ->
 
 
 def test_image_that_is_halved_often_is_not_too_small_for_any_case(tmp_path: Path) -> None:
-    """Other sizes are varied beside an image that works if small images fail."""
+    """If a model fails for small images, its batch size is varied with an image that works."""
     sizes, batches = values_in_cases(tmp_path / "deep.py", DEEP, "height", "batch_size")
     assert {31, 33, 63, 65, 127, 129, 255, 257} <= sizes
     assert {1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257} <= batches
@@ -339,7 +352,7 @@ def get_init_inputs():
 
 
 def test_sizes_are_varied_where_no_small_ones_work(tmp_path: Path) -> None:
-    """Each size takes all values that fit if a window requires a large image.
+    """If a pooling window requires a large image, each size still takes values up to 4099.
 
     The other sizes are then as small as the window allows.
     """
@@ -382,7 +395,7 @@ def get_init_inputs():
 
 @pytest.fixture(scope="module")
 def volumes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[int]]:
-    """Return the values that each constant of `VOLUMES` takes in some case."""
+    """Return the set of values that each constant of `VOLUMES` takes in its cases, by name."""
     names = (
         *("batch_size", "channels", "depth", "height", "width"),
         *("kernel_size", "stride", "padding"),
@@ -392,14 +405,14 @@ def volumes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[int]]:
 
 
 def test_small_sizes_of_inputs_are_varied_beyond_tiles(volumes: Mapping[str, set[int]]) -> None:
-    """Small input sizes also take values larger than a tile; a kernel size stays small."""
+    """Small input sizes of a 3D convolution take values up to 129; its kernel size at most 6."""
     assert volumes["channels"] >= {1, 2, 3, 4, 33, 129}
     assert volumes["depth"] >= {1, 2, 3, 12, 13, 33, 129}
     assert max(volumes["kernel_size"]) == 6
 
 
 def test_what_is_not_padded_is_padded_in_some_case(volumes: Mapping[str, set[int]]) -> None:
-    """A padding of 0 is varied like a stride of 1, so ignoring it fails."""
+    """A padding of 0 takes the values 1 to 3 in some cases, so a kernel that ignores it fails."""
     assert volumes["padding"] >= {0, 1, 2, 3}
     assert volumes["stride"] >= {1, 2, 3}
 
@@ -407,9 +420,9 @@ def test_what_is_not_padded_is_padded_in_some_case(volumes: Mapping[str, set[int
 def test_wide_sizes_in_three_dimensions_come_beside_the_least(
     volumes: Mapping[str, set[int]],
 ) -> None:
-    """Sizes beyond 16 bits occur, with all other sizes at their least.
+    """Each large size of a 3D convolution is at least 65537 in some case.
 
-    With larger ones, such a case would take too much work.
+    All other sizes are then at their least, because the case would take too much work otherwise.
     """
     for name in ("batch_size", "height", "width"):
         assert max(volumes[name]) >= 65537, name
@@ -441,7 +454,7 @@ def get_init_inputs():
 
 
 def test_what_broadcasts_a_weight_stays_1(tmp_path: Path) -> None:
-    """The ones in a bias's shape (channels, 1, 1) stay 1; another 1 in a tuple is varied."""
+    """The ones in a bias's shape (channels, 1, 1) stay 1; the 1 in a kernel size (1, 3) varies."""
     names = ("taps[0]", "shape[1]", "shape[2]")
     taps, *ones = values_in_cases(tmp_path / "added.py", ADDED, *names)
     assert taps >= {1, 2, 3}
@@ -472,13 +485,13 @@ def get_init_inputs():
 
 
 def test_a_1_may_be_a_dimensions_number(tmp_path: Path) -> None:
-    """A dimension's number takes only values for which the file remains a reference."""
+    """A constant that is a dimension's number takes only values that the reference accepts."""
     (places,) = values_in_cases(tmp_path / "ordered.py", ORDERED, "order[2]")
     assert places == {1, 2}
 
 
 def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Case ids are readable and unique, and do not depend on the seed."""
+    """The cases' ids are unique, name sizes as `name=value`, and do not depend on the seed."""
     again = cases_for(problem, ANY, seed=5)
     assert [case.id for case in cases] == [case.id for case in again]
     assert len({case.id for case in cases}) == len(cases)
@@ -487,12 +500,15 @@ def test_cases_are_the_same_ones_in_every_run(problem: Problem, cases: tuple[Cas
 
 
 def test_more_company_in_the_full_grid(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Every value occurs twice in the full grid, with different other values."""
+    """The full grid has more than 1.5 times the cases of the quick grid."""
     assert len(cases_for(problem, ANY, "full")) > 1.5 * len(cases)
 
 
 def test_own_configuration_alone(problem: Problem) -> None:
-    """The grid `own` has only the problem's own configuration."""
+    """The grid `own` has only the case with the reference's own sizes.
+
+    The case is called `reduced` on the simulator and `native` on a GPU.
+    """
     assert [case.id for case in cases_for(problem, ANY, "own")] == ["reduced"]
     assert [case.id for case in cases_for(problem, ANY, "own", "cuda")] == ["native"]
 
@@ -531,7 +547,7 @@ def get_init_inputs():
 def test_literal_1_is_a_size_too(
     result: str, batches: set[int], heights: set[int], tmp_path: Path
 ) -> None:
-    """A literal 1 in `get_inputs` is varied if the reference accepts another size there."""
+    """A literal 1 in a shape in `get_inputs` is varied if the reference accepts other sizes."""
     path = tmp_path / "batch.py"
     path.write_text(BATCH_OF_1.replace("RESULT", result))
     cases = cases_for(load(path), ANY)
@@ -553,7 +569,10 @@ def test_literal_1_is_a_size_too(
     ],
 )
 def test_literal_1_has_its_dimension_as_a_name(inputs: str, names: set[str]) -> None:
-    """A literal 1 is a constant if it is a size, and not in the last dimension."""
+    """A literal 1 is a constant if it is a size in any dimension but the last.
+
+    The constant is named after the dimension: `n1[0]`, `n1[1]`.
+    """
     assert constants_of(ast.parse(f"def get_inputs(): return [{inputs}]")).keys() == names
 
 
@@ -585,7 +604,7 @@ def get_init_inputs():
 
 
 def test_unused_weights_count_too(tmp_path: Path) -> None:
-    """The sizes of a case are limited by its weights, though a call may not read them."""
+    """The sizes of a case are limited by the number of weights, even if forward reads none."""
     path = tmp_path / "square.py"
     path.write_text(SQUARE.replace("MORE", "dim"))
     cases = cases_for(load(path), ANY)
@@ -596,7 +615,7 @@ def test_unused_weights_count_too(tmp_path: Path) -> None:
 
 
 def test_weights_beyond_the_memory_are_not_made(tmp_path: Path) -> None:
-    """A reference whose weights would take gigabytes is loaded, but none of its models is made."""
+    """A reference whose weights would take terabytes has one case; no model is constructed."""
     path = tmp_path / "square.py"
     path.write_text(SQUARE.replace("MORE", "1 << 40"))
     problem = load(path)

@@ -1,4 +1,4 @@
-"""The constructor call of a case's `ModelNew`."""
+"""Tests of the constructor call of `ModelNew` in a case."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from tests.support import REFERENCE
 
 
 def submission(*parameters: Parameter | str) -> Submission:
-    """Return a submission whose constructor has these parameters."""
+    """Return a submission whose `ModelNew` constructor has these parameters.
+
+    A parameter that is given by its name alone is required.
+    """
     taken = (p if isinstance(p, Parameter) else Parameter(p) for p in parameters)
     return Submission("kernel", Path("kernel.py"), "0" * 64, tuple(taken))
 
 
 def optional(name: str, default: object) -> Parameter:
-    """Return a parameter with a default."""
+    """Return a parameter of a constructor that has a default."""
     return Parameter(name, required=False, default=default)
 
 
@@ -52,9 +55,10 @@ TAKEN: tuple[Parameter | str, ...] = (*SIZES, *(optional(name, None) for name in
 def test_own_call_is_kernelbenchs_where_it_means_the_same(
     problem: Problem, parameters: tuple[Parameter | str, ...], is_positional: bool
 ) -> None:
-    """The own call is `ModelNew(*get_init_inputs())` if it means the same model.
+    """The case of the reference's own sizes calls `ModelNew(*get_init_inputs())`.
 
-    Otherwise every argument is passed by name.
+    KernelBench makes the same call. Where it would construct another model or fail, every argument
+    is passed by name instead.
     """
     assert tuple(problem.parameter_names) == ORDER
     call = own_call(problem, submission(*parameters), problem.arguments)
@@ -63,9 +67,9 @@ def test_own_call_is_kernelbenchs_where_it_means_the_same(
 
 
 def test_own_case_leaves_out_what_get_init_inputs_does(problem: Problem) -> None:
-    """The own call omits the arguments that get_init_inputs() omits.
+    """The case of the reference's own sizes omits the arguments that get_init_inputs() omits.
 
-    A default of `ModelNew` that differs from `Model`'s then shows.
+    So a default of `ModelNew` that differs from the default of `Model` has an effect.
     """
     own = cases_for(problem, submission(*TAKEN))[0]
     assert own.constructor_call == problem.init_inputs
@@ -73,7 +77,7 @@ def test_own_case_leaves_out_what_get_init_inputs_does(problem: Problem) -> None
 
 
 def test_half_of_the_cases_leave_out_defaults(problem: Problem) -> None:
-    """Each default is passed in some cases and omitted in others."""
+    """An argument that equals its default is passed in some cases and omitted in others."""
     found = submission(*SIZES, *(optional(name, problem.defaults[name]) for name in ORDER[3:]))
     calls = [case.constructor_call for case in cases_for(problem, found)[1:]]
     for name in ORDER[3:]:
@@ -83,7 +87,10 @@ def test_half_of_the_cases_leave_out_defaults(problem: Problem) -> None:
 
 
 def test_what_is_required_is_never_left_out(problem: Problem) -> None:
-    """A parameter without a default always gets its argument, even if `Model` has a default."""
+    """A parameter that `ModelNew` requires always gets an argument.
+
+    This holds even if the parameter has a default in `Model`.
+    """
     arguments = {"kernel_size": 3, "stride": 1, "padding": 0}
     found = submission("kernel_size", "stride", optional("padding", 0))
     calls = [call_by_name(problem, found, arguments, str(number)) for number in range(20)]

@@ -1,4 +1,4 @@
-"""Submissions found in files and folders, without running them."""
+"""Tests of discovery, which reads submissions in files and folders without running them."""
 
 import os
 from pathlib import Path
@@ -19,21 +19,21 @@ class ModelNew:
 
 
 def write(path: Path, text: str = SIMPLE) -> Path:
-    """Write a file, by default of a simple submission, and return its path."""
+    """Write `text`, by default a simple submission, to a file, and return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
 
 
 def read(tmp_path: Path, text: str) -> Submission:
-    """Return the only submission that a text defines."""
+    """Return the only submission that discovery finds in a file with this text."""
     found = discover([write(tmp_path / "kernel.py", text)])
     assert found.rejected == ()
     return found.submissions[0]
 
 
 def rejection(tmp_path: Path, text: str) -> str:
-    """Return the one-line message for a text that defines no submission."""
+    """Return discovery's message for a file that defines no submission; it must be one line."""
     found = discover([write(tmp_path / "kernel.py", text)])
     assert found.submissions == ()
     message = found.rejected[0].message
@@ -42,7 +42,7 @@ def rejection(tmp_path: Path, text: str) -> str:
 
 
 def names(submission: Submission) -> list[str]:
-    """Return the names of a submission's parameters."""
+    """Return the names of the parameters of a submission's constructor."""
     return [parameter.name for parameter in submission.parameters]
 
 
@@ -57,7 +57,7 @@ def plain() -> Problem:
 
 
 def test_reads_every_kind_of_parameter(tmp_path: Path) -> None:
-    """Name, kind, default and requiredness of each parameter are read from the def."""
+    """Discovery reads each parameter's name, kind and default, and whether it is required."""
     submission = read(
         tmp_path,
         """
@@ -79,14 +79,14 @@ class ModelNew:
 
 
 def test_never_runs_the_file(tmp_path: Path) -> None:
-    """Discovery does not execute the untrusted file."""
+    """Discovery does not execute the submission's file."""
     trace = tmp_path / "trace"
     read(tmp_path, f"open({str(trace)!r}, 'w').close()\n{SIMPLE}")
     assert not trace.exists()
 
 
 def test_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
-    """The content hash changes with any byte and does not depend on the path."""
+    """A submission's content hash changes with its bytes and does not depend on its path."""
     one = discover([write(tmp_path / "a" / "k.py")]).submissions[0]
     same = discover([write(tmp_path / "b" / "k.py")]).submissions[0]
     other = discover([write(tmp_path / "c" / "k.py", SIMPLE + "\n")]).submissions[0]
@@ -131,7 +131,10 @@ def test_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_finds_the_constructor(tmp_path: Path, text: str, expected: list[str]) -> None:
-    """ModelNew may inherit its constructor, be an assignment, or be in a module-level block."""
+    """Discovery finds a constructor that is inherited, or is of a class in an `if` or `try`.
+
+    ModelNew may also be assigned from another class.
+    """
     assert names(read(tmp_path, text)) == expected
 
 
@@ -145,7 +148,10 @@ def test_finds_the_constructor(tmp_path: Path, text: str, expected: list[str]) -
     ],
 )
 def test_knows_the_constructors_of_torch(tmp_path: Path, text: str) -> None:
-    """A base class of torch.nn provides its signature, under any imported name."""
+    """A ModelNew derived from a torch.nn class without a constructor has that class's parameters.
+
+    The import may give the class any name.
+    """
     submission = read(tmp_path, text)
     assert names(submission)[:4] == ["in_channels", "out_channels", "kernel_size", "stride"]
     assert submission.accepts("dilation")
@@ -174,20 +180,26 @@ def test_knows_the_constructors_of_torch(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_says_why_a_file_is_no_submission(tmp_path: Path, text: str, words: list[str]) -> None:
-    """Each rejection has a one-line message, with the line if there is one."""
+    """A file that defines no submission is rejected with a one-line message that says why.
+
+    The message has the line number if the error has a line.
+    """
     message = rejection(tmp_path, text)
     assert all(word in message for word in words), message
 
 
 def test_says_where_a_file_is_not_utf8(tmp_path: Path) -> None:
-    """The message names the line of the first byte that is not UTF-8."""
+    """The message for a file that is not UTF-8 has the line number of the first wrong byte."""
     path = tmp_path / "kernel.py"
     path.write_bytes(b"a = 1\nb = '\xe9'\n")
     assert "line 2" in discover([path]).rejected[0].message
 
 
 def test_searches_folders_but_not_everything(tmp_path: Path) -> None:
-    """Tests, private files, hidden folders, caches and virtual environments are left out."""
+    """A search of a folder skips tests, names with a leading underscore, and virtual environments.
+
+    It also skips caches, hidden folders and files that are not Python.
+    """
     for name in ("b.py", "deep/er/a.py"):
         write(tmp_path / name)
     for name in (
@@ -207,12 +219,12 @@ def test_searches_folders_but_not_everything(tmp_path: Path) -> None:
 
 
 def test_reads_a_file_that_is_named(tmp_path: Path) -> None:
-    """A file given by name is read even if a folder search leaves it out."""
+    """A file `_mine.py` is read if its path is given, though a search of its folder skips it."""
     assert discover([write(tmp_path / "_mine.py")]).submissions[0].name == "_mine"
 
 
 def test_others_still_run(tmp_path: Path) -> None:
-    """A bad file is reported and does not affect a good one."""
+    """A file with a syntax error is reported and does not affect the other files of its folder."""
     write(tmp_path / "good.py")
     bad = write(tmp_path / "bad.py", "def")
     found = discover([tmp_path])
@@ -221,7 +233,7 @@ def test_others_still_run(tmp_path: Path) -> None:
 
 
 def test_rejects_both_of_one_name(tmp_path: Path) -> None:
-    """Two submissions with one name are both rejected, each naming the other."""
+    """Two submissions with the same name are both rejected; each message has the other's path."""
     one, other = write(tmp_path / "a" / "k.py"), write(tmp_path / "b" / "k.py")
     found = discover([tmp_path])
     assert found.submissions == ()
@@ -231,7 +243,7 @@ def test_rejects_both_of_one_name(tmp_path: Path) -> None:
 
 
 def test_same_file_twice_counts_once(tmp_path: Path) -> None:
-    """A file given by name, through its folder and through a link is one submission."""
+    """A file that is given by its path, by its folder and by a link is one submission."""
     path = write(tmp_path / "k.py")
     (tmp_path / "link.py").symlink_to(path)
     assert len(discover([path, tmp_path, tmp_path / "." / "k.py"]).submissions) == 1
@@ -241,43 +253,46 @@ def test_same_file_twice_counts_once(tmp_path: Path) -> None:
     ("name", "word"), [("gone.py", "exist"), ("empty", "no .py"), ("notes.txt", "not a Python")]
 )
 def test_says_what_is_wrong_with_a_path(tmp_path: Path, name: str, word: str) -> None:
-    """A path without a submission is reported."""
+    """A path that does not exist, is not a Python file, or is an empty folder is rejected."""
     (tmp_path / "empty").mkdir()
     write(tmp_path / "notes.txt")
     assert word in discover([tmp_path / name]).rejected[0].message
 
 
 def test_order_does_not_depend_on_the_arguments(tmp_path: Path) -> None:
-    """Discovery is sorted, so that reports and test ids are stable."""
+    """Discovery sorts the submissions, so the order of the given paths does not matter."""
     paths = [write(tmp_path / name) for name in ("b.py", "a.py", "c.py")]
     assert discover(paths) == discover(reversed(paths))
     assert [s.name for s in discover(paths).submissions] == ["a", "b", "c"]
 
 
 def test_nothing_given_gives_nothing() -> None:
-    """Discovery of no paths finds nothing and raises no error."""
+    """Discovery without paths returns no submissions and raises no error."""
     assert discover([]) == Discovery((), ())
 
 
 def test_fits_when_all_that_matters_is_taken(tmp_path: Path, plain: Problem) -> None:
-    """A submission may lack a parameter whose value in the problem is neutral."""
+    """A submission may lack a parameter that has its neutral value in the reference (padding 0)."""
     assert fits(read(tmp_path, SIMPLE), plain) is None
 
 
 def test_does_not_fit_without_dilation(tmp_path: Path, dilated: Problem) -> None:
-    """A submission without a dilation parameter does not fit a dilated problem."""
+    """A submission without a parameter `dilation` does not fit a reference with dilation 3."""
     reason = fits(read(tmp_path, SIMPLE), dilated)
     assert reason is not None
     assert "dilation=3" in reason
 
 
 def test_any_keyword_fits(tmp_path: Path, dilated: Problem) -> None:
-    """A submission with **kwargs fits every problem."""
+    """A submission whose constructor has **kwargs fits every reference."""
     assert fits(read(tmp_path, "class ModelNew:\n def __init__(self, **kw): pass"), dilated) is None
 
 
 def test_does_not_fit_with_an_unknown_requirement(tmp_path: Path, plain: Problem) -> None:
-    """A required parameter for which the problem has no value is named."""
+    """A submission does not fit if it requires a parameter that the reference lacks.
+
+    The message names the parameter.
+    """
     text = "class ModelNew:\n def __init__(self, in_channels, out_channels, kernel): pass"
     reason = fits(read(tmp_path, text), plain)
     assert reason is not None
@@ -285,7 +300,7 @@ def test_does_not_fit_with_an_unknown_requirement(tmp_path: Path, plain: Problem
 
 
 def test_does_not_fit_by_position_only(tmp_path: Path, plain: Problem) -> None:
-    """A positional-only parameter does not fit, because arguments are passed by name."""
+    """A submission with a positional-only parameter does not fit; arguments are passed by name."""
     text = "class ModelNew:\n def __init__(self, in_channels, /, **kw): pass"
     reason = fits(read(tmp_path, text), plain)
     assert reason is not None
@@ -302,7 +317,7 @@ def test_does_not_fit_by_position_only(tmp_path: Path, plain: Problem) -> None:
 def test_a_value_that_a_submission_would_not_guess_must_be_taken(
     tmp_path: Path, arguments: str, value: int
 ) -> None:
-    """A parameter may be missing only if its value is neutral and also Model's default."""
+    """A submission may lack a parameter only if its value is neutral and `Model`'s default."""
     reference = write(
         tmp_path / "reference.py",
         f"""
@@ -325,7 +340,7 @@ def get_init_inputs():
 
 
 def test_folder_too_deep_for_the_system_is_left_out(tmp_path: Path) -> None:
-    """A folder nested too deeply does not keep other files from being found."""
+    """A folder whose nested path is too long for the system does not hide the files beside it."""
     (tmp_path / "right.py").write_text("class ModelNew:\n    pass\n")
     name = "d" * 200
     folder = os.open(tmp_path, os.O_RDONLY)
@@ -339,10 +354,10 @@ def test_folder_too_deep_for_the_system_is_left_out(tmp_path: Path) -> None:
 
 
 def test_texts_made_to_take_for_ever_are_read(tmp_path: Path) -> None:
-    """Texts made to take exponential or quadratic time are read quickly.
+    """Files made to take exponential or quadratic time to parse are read quickly.
 
-    One has 2**60 paths through its base classes. The others have millions of lines or comment
-    starts.
+    One file has 2**60 paths through its base classes. The others have millions of line breaks or
+    comment starts.
     """
     classes = [f"class C{n}(C{n + 1}, C{n + 1}): pass\n" for n in range(60)]
     text = f"{''.join(classes)}class C60: pass\nclass ModelNew(C0): pass\n"
@@ -353,7 +368,7 @@ def test_texts_made_to_take_for_ever_are_read(tmp_path: Path) -> None:
 
 
 def test_text_that_no_one_writes_is_not_read(tmp_path: Path) -> None:
-    """A file longer than 256 KiB is not read.
+    """A file longer than 256 KiB is rejected without being parsed.
 
     Parsing an f-string of a megabyte takes minutes.
     """
@@ -362,7 +377,7 @@ def test_text_that_no_one_writes_is_not_read(tmp_path: Path) -> None:
 
 
 def test_of_many_files_of_one_name_some_are_named(tmp_path: Path) -> None:
-    """A message about duplicate names lists at most three paths.
+    """The message for a submission whose name five others have names at most three paths.
 
     Otherwise, a thousand messages would have a thousand paths each.
     """

@@ -1,4 +1,4 @@
-"""The cases of a submission."""
+"""Tests of the cases (configurations of sizes) that a submission is checked with."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ from tests.support import REFERENCE
 
 
 def submission(*names: str) -> Submission:
-    """Return a submission with the required parameters and these optional ones."""
+    """Return a submission with required channels and kernel size, and these optional parameters."""
     required = [Parameter(n) for n in ("in_channels", "out_channels", "kernel_size")]
     optional = [Parameter(n, required=False, default=NEUTRAL[n]) for n in names]
     return Submission("kernel", Path("kernel.py"), "0" * 64, (*required, *optional))
@@ -42,7 +42,7 @@ def everything(plain: Problem) -> tuple[Case, ...]:
 
 @pytest.mark.parametrize("name", ["quick", "full"])
 def test_every_case_is_valid_and_affordable(plain: Problem, name: Grid) -> None:
-    """Every case is affordable on the simulator, and torch accepts it."""
+    """Every case is accepted by torch and takes few enough multiply-adds for the simulator."""
     for case in cases_for(plain, submission(*NEUTRAL), name)[1:]:
         assert accepted_by_torch(Convolution.of(case)), case.id
         fills_shared_memory = case.label == "aimed" and Convolution.of(case).kernel_size > 16
@@ -52,9 +52,9 @@ def test_every_case_is_valid_and_affordable(plain: Problem, name: Grid) -> None:
 
 
 def test_size_of_the_grid(plain: Problem, everything: tuple[Case, ...]) -> None:
-    """The quick grid has 45 to 70 cases beside those of one run and the random ones.
+    """The quick grid has at most 90 cases, 45 to 70 of them not labelled aimed, layout or random.
 
-    The full grid, which covers triples, has 120 to 300.
+    The full grid, which covers triples of values, has 120 to 300 cases in all.
     """
     plainly = [case for case in everything if case.label not in ("aimed", "layout", "random")]
     assert 45 <= len(plainly) <= 70
@@ -63,7 +63,7 @@ def test_size_of_the_grid(plain: Problem, everything: tuple[Case, ...]) -> None:
 
 
 def test_some_case_has_many_rows_and_some_many_weights(everything: tuple[Case, ...]) -> None:
-    """Some case has more than 64 rows, and some an index of weights beyond 16 bits."""
+    """Some corner case has a batch of more than 64, and some has more than 65,536 weights."""
     sizes = [Convolution.of(case) for case in everything if case.label == "corner"]
     assert max(each.batch for each in sizes) > 64
     weights = [each.in_channels * each.out_channels * each.kernel_size for each in sizes]
@@ -71,7 +71,7 @@ def test_some_case_has_many_rows_and_some_many_weights(everything: tuple[Case, .
 
 
 def test_random_cases_are_of_their_seed(plain: Problem) -> None:
-    """The seed determines the sizes of the three random cases, but not their ids."""
+    """The seed determines the sizes of a grid's three random cases, but not their ids."""
     found = submission(*NEUTRAL)
     one, again, other = (
         [case for case in cases_for(plain, found, seed=seed) if case.label == "random"]
@@ -85,10 +85,10 @@ def test_random_cases_are_of_their_seed(plain: Problem) -> None:
 
 
 def test_cases_are_aimed_at_the_submissions_numbers(plain: Problem) -> None:
-    """A tile size in a submission's text leads to cases around it.
+    """A number in a submission's text that may be a tile size adds cases with sizes near it.
 
-    A persistent kernel also gets a device of two multiprocessors. With tensor cores, it gets one of
-    one multiprocessor as well.
+    A submission that reads the multiprocessor count also gets a case on a device of two
+    multiprocessors. If it uses tensor cores, it gets one on a device of one multiprocessor as well.
     """
     found = submission(*NEUTRAL)
     with_tile = replace(found, numbers=(96,), counts_multiprocessors=True)
@@ -105,9 +105,9 @@ def test_cases_are_aimed_at_the_submissions_numbers(plain: Problem) -> None:
 def test_ids_are_unique_and_do_not_depend_on_the_seed(
     plain: Problem, everything: tuple[Case, ...]
 ) -> None:
-    """Case ids are unique and the same for every seed; the seeds of values differ.
+    """Case ids are unique and the same for every seed, so they can be given to `pytest -k`.
 
-    Ids can therefore be given to pytest -k.
+    The cases' own seeds, which determine their values, do depend on the seed.
     """
     ids = [case.id for case in everything]
     assert len(set(ids)) == len(ids)
@@ -117,15 +117,15 @@ def test_ids_are_unique_and_do_not_depend_on_the_seed(
 
 
 def test_no_configuration_twice(everything: tuple[Case, ...]) -> None:
-    """A configuration that is a corner and also in the covering array is one case."""
+    """A corner that is also in the covering array gives one case, and not two."""
     cases = [case for case in everything if case.label not in ("layout", "random")]
     assert len({Convolution.of(case) for case in cases}) == len(cases)
 
 
 def test_own_configuration_is_first_and_reduced(everything: tuple[Case, ...]) -> None:
-    """On the simulator, batch and length of the own configuration are cut down.
+    """On the simulator, the first case has the reference's sizes with batch and length cut down.
 
-    Its label is then `reduced`.
+    The case's label is `reduced`.
     """
     own = everything[0]
     assert (own.label, own.input_shapes) == ("reduced", ((2, 128, 64),))
@@ -133,13 +133,13 @@ def test_own_configuration_is_first_and_reduced(everything: tuple[Case, ...]) ->
 
 
 def test_own_configuration_is_native_on_cuda(plain: Problem) -> None:
-    """On a GPU the problem's own shapes are kept."""
+    """On a GPU, the first case has the reference's own shapes, and the label `native`."""
     own = cases_for(plain, submission(), device="cuda")[0]
     assert (own.label, own.input_shapes) == ("native", ((64, 128, 65536),))
 
 
 def test_only_what_the_constructor_takes_is_varied(plain: Problem) -> None:
-    """Parameters that the submission lacks keep their neutral value."""
+    """A parameter that the submission lacks has its neutral value, such as padding 0."""
     for case in cases_for(plain, submission("stride")):
         assert set(case.arguments) == {"in_channels", "out_channels", "kernel_size", "stride"}
         c = Convolution.of(case)
@@ -147,12 +147,12 @@ def test_only_what_the_constructor_takes_is_varied(plain: Problem) -> None:
 
 
 def test_only_what_the_model_takes_is_varied(plain: Problem) -> None:
-    """A parameter that the reference lacks is never varied."""
+    """A parameter that the reference's `Model` lacks, such as dilation, is in no case."""
     assert all("dilation" not in case.arguments for case in cases_for(plain, submission(*NEUTRAL)))
 
 
 def test_every_reference_builds_with_every_case(dilated: Problem) -> None:
-    """Model accepts the arguments of each case and gives the expected shape."""
+    """The reference's `Model` accepts the arguments of every case and gives the predicted shape."""
     for case in cases_for(dilated, submission(*NEUTRAL)):
         y = dilated.model(**case.arguments)(torch.zeros(case.input_shapes[0]))
         c = Convolution.of(case)
@@ -170,7 +170,10 @@ def test_every_reference_builds_with_every_case(dilated: Problem) -> None:
 def test_shared_memory_is_overfilled_where_there_may_be_some(
     tmp_path: Path, plain: Problem, source: str, overfilled: bool
 ) -> None:
-    """Kernels that may use shared memory get weights beyond 48 KiB and 227 KiB."""
+    """A submission whose kernels may use shared memory gets cases that exceed CUDA's limits.
+
+    The weights of one output channel exceed 48 KiB in some case, and 227 KiB in some case.
+    """
     file = tmp_path / "kernel.py"
     file.write_text(
         f'source = """{source}"""\n'
@@ -187,7 +190,7 @@ def test_shared_memory_is_overfilled_where_there_may_be_some(
 
 
 def test_json_round_trip(everything: tuple[Case, ...]) -> None:
-    """A case is unchanged after encoding to JSON and decoding."""
+    """A case that is encoded to JSON and decoded again is unchanged."""
     for case in everything:
         assert codec.decode(codec.encode(case), Case) == case
 
@@ -203,7 +206,7 @@ def test_json_round_trip(everything: tuple[Case, ...]) -> None:
 def test_bad_json_is_refused(
     everything: tuple[Case, ...], change: dict[str, Any], message: str
 ) -> None:
-    """Invalid JSON is refused with the name of the wrong field."""
+    """Invalid JSON of a case raises a ValueError that names the wrong field."""
     data = {**json.loads(codec.encode(everything[0])), **change}
     data = {name: value for name, value in data.items() if value is not None}
     with pytest.raises(ValueError, match=message):
@@ -265,7 +268,10 @@ def test_other_references_get_their_own_configuration(
     inputs: str,
     shapes: tuple[tuple[int, ...], ...],
 ) -> None:
-    """Any other reference is cut down by its constants, as far as Model accepts it."""
+    """A reference of no known family is cut down on the simulator by its integer literals.
+
+    Sizes stay as they are if `Model` does not accept smaller ones.
+    """
     path = tmp_path / "other.py"
     path.write_text(OTHER.format(layer=layer, names=names, forward=forward, inputs=inputs))
     any_keyword = submission()
@@ -275,9 +281,9 @@ def test_other_references_get_their_own_configuration(
 
 
 def test_shared_memory_is_asked_for_beyond_its_limits(everything: tuple[Case, ...]) -> None:
-    """Some cases need more than 48 KiB, and some more than 227 KiB, of shared memory.
+    """Some case has 48 to 64 KiB of float32 weights per output channel, and some more than 227 KiB.
 
-    That is for a block that keeps one output channel's weights as floats.
+    A kernel that keeps these weights in shared memory exceeds a limit of CUDA.
     """
     sizes = sorted(
         4

@@ -1,4 +1,7 @@
-"""Constants of a reference that a submission reads without a definition of its own."""
+"""Tests of the constants of a reference that a submission may read without defining them.
+
+KernelBench executes both files in one namespace.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ def get_inputs():
 
 
 def shared(submission: str, **constants: int) -> dict[str, str]:
-    """Return the constants that a submission with this text may read, as literals."""
+    """Return the constants of `REFERENCE` that a submission with this text gets, as literals.
+
+    `constants` are values of a configuration that replace the reference's own.
+    """
     return shared_constants(with_constants(ast.parse(REFERENCE), constants), submission)
 
 
@@ -49,7 +55,7 @@ def shared(submission: str, **constants: int) -> dict[str, str]:
     ],
 )
 def test_name_that_is_read_and_not_defined_is_shared(submission: str) -> None:
-    """A submission gets a constant that it reads anywhere and does not surely define."""
+    """A submission gets a constant that it reads, unless it certainly defines the name itself."""
     assert shared(submission) == {"dim": "64"}
 
 
@@ -68,12 +74,19 @@ def test_name_that_is_read_and_not_defined_is_shared(submission: str) -> None:
     ],
 )
 def test_nothing_else_is_shared(submission: str) -> None:
-    """Own names, attributes, the reference's code and values that its text leaves open stay out."""
+    """A submission gets no name that it defines itself, and no function or class of the reference.
+
+    It also gets no value that the reference computes or assigns conditionally. An attribute such as
+    `self.dim` does not count as reading a constant.
+    """
     assert shared(submission) == {}
 
 
 def test_values_are_those_of_the_configuration() -> None:
-    """Constants that are calculated from a varied one change with it."""
+    """A submission gets the constants' values in a case, not those in the reference's file.
+
+    This includes constants that are calculated from others.
+    """
     text = "x = batch_size, dim, heads, shape, eps"
     own = {"batch_size": "16", "dim": "64", "heads": "8", "shape": "(16, 64)", "eps": "1e-05"}
     assert shared(text) == own
@@ -82,7 +95,10 @@ def test_values_are_those_of_the_configuration() -> None:
 
 
 def test_values_follow_arguments_and_shapes() -> None:
-    """A configuration without constants, as of a convolution, gives them by what they determine."""
+    """If a configuration has only arguments and shapes, a submission still gets all constants.
+
+    Each constant then has the value of the argument or size that it determines in the reference.
+    """
     configuration = Configuration(
         arguments={"in_channels": 3, "out_channels": 8, "kernel_size": 5, "stride": 2},
         input_shapes=((1, 3, 17),),

@@ -1,4 +1,4 @@
-"""Reference files: their arguments, inputs, family and errors."""
+"""Tests of loading a reference file: its arguments, inputs, family and errors."""
 
 import gc
 import sys
@@ -41,7 +41,7 @@ def write(
     inputs: str = "[torch.rand(2, 4, 5)]",
     arguments: str = "[4, 6, 3]",
 ) -> Path:
-    """Write a reference made from the template and return its path."""
+    """Write a reference file made from `TEMPLATE`, and return its path."""
     path = folder / "reference.py"
     path.write_text(
         TEMPLATE.format(extra=extra, forward=forward, inputs=inputs, arguments=arguments)
@@ -97,7 +97,7 @@ def write(
 def test_our_own_references(
     name: str, arguments: dict[str, object], shape: tuple[int, ...]
 ) -> None:
-    """The three problems have their known sizes, each under its own name."""
+    """Each of the three references has its name, arguments, input shape and family."""
     problem = load(REFERENCE / f"{name}.py")
     assert problem.name == name
     assert problem.arguments == arguments
@@ -115,7 +115,10 @@ def test_our_own_references(
     ],
 )
 def test_binds_every_form_of_init_inputs(tmp_path: Path, arguments: str) -> None:
-    """A list, a tuple, a dict and KernelBench's pair of list and dict bind to the same names."""
+    """`get_init_inputs` may return a list, a tuple, a dict, or KernelBench's pair of list and dict.
+
+    All forms bind to the same parameter names.
+    """
     assert load(write(tmp_path, arguments=arguments)).arguments == {
         "in_channels": 4,
         "out_channels": 6,
@@ -126,7 +129,7 @@ def test_binds_every_form_of_init_inputs(tmp_path: Path, arguments: str) -> None
 
 
 def test_defaults_are_those_of_the_signature(tmp_path: Path) -> None:
-    """`defaults` has only the optional parameters."""
+    """`Problem.defaults` has only the parameters of `Model` that have defaults."""
     assert load(write(tmp_path)).defaults == {"stride": 1, "bias": False}
 
 
@@ -141,21 +144,21 @@ def test_defaults_are_those_of_the_signature(tmp_path: Path) -> None:
     ],
 )
 def test_more_than_a_convolution_is_not_one(tmp_path: Path, extra: str, forward: str) -> None:
-    """A model that does more than a convolution is not of its family.
+    """A model that does more than a transposed convolution is not of the family `conv_transpose1d`.
 
-    The bound of a plain sum would be wrong for it.
+    The error bound of that family, for a plain sum, would be wrong for the model.
     """
     assert load(write(tmp_path, extra=extra, forward=forward)).family.name == "any_reference"
 
 
 def test_a_convolution_with_padding_and_bias_is_one(tmp_path: Path) -> None:
-    """The family does not depend on the arguments."""
+    """A transposed convolution with stride and bias is of the family `conv_transpose1d`."""
     problem = load(write(tmp_path, arguments="[4, 6, 3, 2, True]"))
     assert problem.family.name == "conv_transpose1d"
 
 
 def test_loading_leaves_the_random_state_alone(tmp_path: Path) -> None:
-    """Loading a reference does not change torch's random state."""
+    """Loading a reference does not change the state of torch's random generator."""
     path = write(tmp_path)
     torch.manual_seed(1)
     expected = torch.rand(3)
@@ -165,7 +168,7 @@ def test_loading_leaves_the_random_state_alone(tmp_path: Path) -> None:
 
 
 def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
-    """Two references with the same file name are distinct."""
+    """Two references in different folders with the same file name have models of their own."""
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
     one = load(write(tmp_path / "a", arguments="[4, 6, 3]"))
@@ -194,7 +197,10 @@ def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
     ],
 )
 def test_says_what_is_wrong(tmp_path: Path, changes: dict[str, str], words: list[str]) -> None:
-    """Each mistake in a reference is one line with the file, the place and the remedy."""
+    """Each mistake in a reference raises a one-line ProblemError.
+
+    The message has the path of the file, the function at fault and the reason.
+    """
     path = write(tmp_path, **changes)
     with pytest.raises(ProblemError) as caught:
         load(path)
@@ -217,7 +223,10 @@ def test_says_what_is_wrong(tmp_path: Path, changes: dict[str, str], words: list
     ],
 )
 def test_says_why_a_file_is_no_reference(tmp_path: Path, text: str, word: str) -> None:
-    """A file that fails to import or lacks a name raises an error that says so."""
+    """A reference that fails to import, or lacks a function or class, raises a ProblemError.
+
+    The message has the reason.
+    """
     path = tmp_path / "reference.py"
     path.write_text(text)
     with pytest.raises(ProblemError, match=word):
@@ -234,9 +243,9 @@ def test_says_why_a_file_is_no_reference(tmp_path: Path, text: str, word: str) -
     ],
 )
 def test_inputs_may_name_a_device(tmp_path: Path, inputs: str) -> None:
-    """Inputs may name any device, even one that this machine lacks.
+    """`get_inputs` may create tensors on any device, even on one that this machine lacks.
 
-    The harness moves inputs where they are needed.
+    The inputs are the same as without a device.
     """
     problem = load(write(tmp_path, inputs=inputs))
     assert problem.inputs == (InputSpec((2, 4, 5), "float32"),)
@@ -246,14 +255,14 @@ def test_inputs_may_name_a_device(tmp_path: Path, inputs: str) -> None:
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    """A path that does not exist raises ProblemError."""
+    """A reference's path that does not exist raises a ProblemError."""
     with pytest.raises(ProblemError, match="cannot be read"):
         load(tmp_path / "gone.py")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "latin-1"])
 def test_reference_that_is_not_utf_8_says_so(tmp_path: Path, encoding: str) -> None:
-    """A reference that is not UTF-8 raises an error that says so.
+    """A reference that is not UTF-8 raises a ProblemError that says so.
 
     Python's own message, such as one about null bytes, would not help.
     """
@@ -264,7 +273,7 @@ def test_reference_that_is_not_utf_8_says_so(tmp_path: Path, encoding: str) -> N
 
 
 def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
-    """A reference with *args as its only parameter is refused.
+    """A reference whose `Model` takes *args as its only parameter is refused.
 
     Arguments are bound by name.
     """
@@ -279,7 +288,7 @@ def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
 
 
 def test_parameters_that_get_nothing_are_no_arguments(tmp_path: Path) -> None:
-    """Unused **kwargs and defaults that are no JSON value are not arguments."""
+    """*args and **kwargs of `Model`, and defaults that JSON cannot hold, are not arguments."""
     path = tmp_path / "reference.py"
     path.write_text(
         "import torch\nfrom torch import nn\n"
@@ -292,7 +301,7 @@ def test_parameters_that_get_nothing_are_no_arguments(tmp_path: Path) -> None:
 
 
 def test_configurations_that_are_gone_leave_no_module(tmp_path: Path) -> None:
-    """A process that checks many references does not keep a module for each configuration."""
+    """Configurations of a reference that are no longer used do not stay in `sys.modules`."""
     path = write(tmp_path)
     path.write_text(path.read_text().replace("[4, 6, 3]", "[channels, 6, 3]") + "\nchannels = 4\n")
     problem = load(path)
@@ -311,7 +320,10 @@ def test_configurations_that_are_gone_leave_no_module(tmp_path: Path) -> None:
 def test_missing_package_is_named_with_its_command(
     tmp_path: Path, place: str, module: str, package: str
 ) -> None:
-    """A package that is missing anywhere in the file is one line with the command for it."""
+    """A reference that needs a missing package raises an error with the `pip install` command.
+
+    The import may be anywhere in the file. The message is one line.
+    """
     path = write(tmp_path, **{place: f"__import__({module!r})"})
     with pytest.raises(ProblemError) as caught:
         load(path)
@@ -334,7 +346,10 @@ def test_missing_package_is_named_with_its_command(
     ],
 )
 def test_import_that_fails_says_why(tmp_path: Path, first: str, words: str) -> None:
-    """A package, a file beside the reference and a part of a package are told apart."""
+    """The error of a failed import says what is missing.
+
+    It may be a package, a part of an installed package, or a file beside the reference.
+    """
     path = write(tmp_path)
     (tmp_path / "sklearn_of_mine.py").touch()
     path.write_text(f"{first}\n{path.read_text()}")
@@ -344,6 +359,6 @@ def test_import_that_fails_says_why(tmp_path: Path, first: str, words: str) -> N
 
 
 def test_package_has_the_name_by_which_pip_knows_it() -> None:
-    """The module cv2 comes with the package opencv-python."""
+    """The `pip install` command for the missing module cv2 names the package opencv-python."""
     error = ModuleNotFoundError("No module named 'cv2'", name="cv2")
     assert "run: pip install opencv-python" in str(why_missing(error, Path("/nowhere")))

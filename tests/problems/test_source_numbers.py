@@ -1,4 +1,4 @@
-"""Facts about sizes that a submission's text states."""
+"""Tests of facts that a submission's text reveals, such as tile sizes and use of tensor cores."""
 
 from __future__ import annotations
 
@@ -26,12 +26,18 @@ from harness.problems.source_numbers import (
     ],
 )
 def test_integers_that_a_text_states(text: str, numbers: tuple[int, ...]) -> None:
-    """Integers of the code are found, the most frequent first."""
+    """`numbers_in` returns the integers in a text that may be tile sizes, the most frequent first.
+
+    Comments do not count.
+    """
     assert numbers_in(text) == numbers
 
 
 def test_who_counts_multiprocessors() -> None:
-    """A text that queries the multiprocessor count is recognised, by CUDA's or torch's name."""
+    """A text that queries the number of multiprocessors is recognised.
+
+    CUDA and torch have different names for the number.
+    """
     assert counts_multiprocessors("properties->multiProcessorCount")
     assert counts_multiprocessors("cudaDevAttrMultiProcessorCount")
     assert counts_multiprocessors("torch.cuda.get_device_properties(0).multi_processor_count")
@@ -50,5 +56,5 @@ def test_who_counts_multiprocessors() -> None:
     ],
 )
 def test_who_multiplies_matrices(text: str, expected: bool) -> None:
-    """A text that uses tensor cores is recognised by PTX or CUDA's names, not by a comment."""
+    """A text that uses tensor cores is recognised by names of PTX or CUDA, except in comments."""
     assert multiplies_matrices(text) == expected

@@ -1,4 +1,4 @@
-"""Inputs and weights of each run and call."""
+"""Tests of the inputs and weights of a case's runs (sets of values) and calls."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -47,7 +47,7 @@ def exact() -> Run:
 
 
 def test_same_case_same_values(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Values depend on the case alone, not on the process's random state."""
+    """The inputs and weights of a run depend only on the case, not on torch's random state."""
     for run in runs_for(problem):
         torch.manual_seed(1)
         one = values_for(problem, cases[1], run)
@@ -58,7 +58,7 @@ def test_same_case_same_values(problem: Problem, cases: tuple[Case, ...]) -> Non
 
 
 def test_another_seed_gives_other_values(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """The case's seed determines inputs and weights."""
+    """The seed of a case determines its inputs and weights."""
     run = runs_for(problem)[0]
     one = values_for(problem, cases[1], run)
     other = values_for(problem, replace(cases[1], seed=cases[1].seed + 1), run)
@@ -69,7 +69,10 @@ def test_another_seed_gives_other_values(problem: Problem, cases: tuple[Case, ..
 def test_inputs_change_in_every_run_and_weights_with_their_name(
     problem: Problem, cases: tuple[Case, ...]
 ) -> None:
-    """Each run has its own inputs; weights differ exactly if their names do."""
+    """No two runs of a case have the same inputs.
+
+    Two runs have equal weights exactly if they name the same set of weights.
+    """
     runs = runs_for(problem)
     values = [values_for(problem, cases[0], run) for run in runs]
     for i, one in enumerate(values):
@@ -80,7 +83,7 @@ def test_inputs_change_in_every_run_and_weights_with_their_name(
 
 
 def test_first_weights_are_the_models_own(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Weights A are those that Model initialises after torch.manual_seed."""
+    """The weights of the first run are those that `Model` initialises after torch.manual_seed."""
     case = cases[1]
     torch.manual_seed(initialisation_seed(case))
     expected = problem.model(**case.arguments).state_dict()
@@ -89,7 +92,7 @@ def test_first_weights_are_the_models_own(problem: Problem, cases: tuple[Case, .
 
 
 def test_distributions(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Each distribution has the range that its name says."""
+    """The inputs of each run have the shape, the dtype and the range of the run's distribution."""
     x = {r.name: values_for(problem, cases[0], r).inputs[0] for r in runs_for(problem)}
     assert all(v.dtype == torch.float32 for v in x.values())
     assert all(tuple(v.shape) == cases[0].input_shapes[0] for v in x.values())
@@ -101,7 +104,11 @@ def test_distributions(problem: Problem, cases: tuple[Case, ...]) -> None:
 
 
 def test_every_magnitude_is_drawn(problem: Problem) -> None:
-    """Tiny and huge inputs have one magnitude in a run, and many over all runs."""
+    """The magnitude of the inputs in the runs `small` and `large` varies from case to case.
+
+    The largest input is from below 1e-18 to above 1e-5 in `small`, and from below 1e5 to above 1e28
+    in `large`.
+    """
     runs = {run.name: run for run in runs_for(problem)}
     cases = [case for seed in range(2) for case in cases_for(problem, ANY, seed=seed)]
     for name, lowest, highest in (("small", -18, -5), ("large", 5, 28)):
@@ -113,9 +120,10 @@ def test_every_magnitude_is_drawn(problem: Problem) -> None:
 def test_changed_weights_leave_one_product_of_each_sum(
     problem: Problem, cases: tuple[Case, ...]
 ) -> None:
-    """Changed weights leave at most one product in each sum, and one if possible.
+    """The weights of the run `changed` leave at most one product in each sum of a convolution.
 
-    The error of a single product has the tightest bound.
+    They leave some product if the sizes allow any. The error of a single product has the tightest
+    bound.
     """
     run = next(run for run in runs_for(problem) if run.name == "changed")
     for case in cases:
@@ -134,7 +142,10 @@ def test_changed_weights_leave_one_product_of_each_sum(
 
 
 def test_exact_values(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
-    """Exact inputs and biases are odd, with 12 to 15 or 22 bits; weights are -1, 0 or 1."""
+    """The exact run has inputs and biases that are odd integers of 12 to 15 bits, or of 22 bits.
+
+    The integers of 22 bits are scaled by 2**-22. The weights are -1, 0 or 1.
+    """
     for case in cases:
         values = values_for(problem, case, exact)
         weights = dict(values.weights)
@@ -151,9 +162,10 @@ def test_exact_values(problem: Problem, cases: tuple[Case, ...], exact: Run) -> 
 def test_wide_inputs_have_single_products(
     problem: Problem, cases: tuple[Case, ...], exact: Run
 ) -> None:
-    """Rounding an input of 22 bits to 21 or fewer bits changes an output.
+    """Exact inputs of 22 bits need all their bits, and meet at most one nonzero weight in each sum.
 
-    Each sum has one such product at most, so no bound of a sum hides the change.
+    So rounding an input to 21 or fewer bits changes an output, and no bound of a sum hides the
+    change.
     """
     wide = [case for case in cases if Convolution.of(case).length % 2]
     assert 0.3 < len(wide) / len(cases) < 0.9
@@ -171,9 +183,9 @@ def test_wide_inputs_have_single_products(
 
 
 def test_inputs_of_fewer_bits_show(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
-    """Rounding exact inputs to 13 bits changes most of them, with sums of 288 terms.
+    """Rounding exact inputs to 13 bits changes most of them, even if sums have 288 terms.
 
-    The bound for uniform values would hide such a kernel.
+    The error bound of such sums for uniform inputs would hide a kernel that rounds its inputs.
     """
     sizes = {"in_channels": 96, "out_channels": 3, "kernel_size": 3}
     shapes = ((2, 96, 34),)
@@ -185,7 +197,10 @@ def test_inputs_of_fewer_bits_show(problem: Problem, cases: tuple[Case, ...], ex
 
 
 def test_exact_sums_stay_below_2_to_24(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """The number of nonzero weights in a sum is limited for many channels and long kernels."""
+    """The exact run has at most 4095 nonzero weights in each sum.
+
+    So sums of its integers stay below 2**24, and float32 holds them exactly.
+    """
     sizes = {"in_channels": 600, "out_channels": 3, "kernel_size": 16, "bias": True}
     case = replace(cases[0], arguments={**cases[0].arguments, **sizes})
     weight = values_for(problem, case, Run("exact", "exact", "B")).weights[
@@ -197,7 +212,7 @@ def test_exact_sums_stay_below_2_to_24(problem: Problem, cases: tuple[Case, ...]
 
 
 def test_exact_sums_are_not_empty(problem: Problem, cases: tuple[Case, ...], exact: Run) -> None:
-    """Every output channel has a nonzero weight in the exact run."""
+    """Every output channel has a nonzero weight in the run of exact integers."""
     for case in cases:
         groups = Convolution.of(case).groups
         weight = values_for(problem, case, exact).weights["conv1d_transpose.weight"]
@@ -208,7 +223,7 @@ def test_exact_sums_are_not_empty(problem: Problem, cases: tuple[Case, ...], exa
 def test_every_float32_order_is_exact(
     problem: Problem, cases: tuple[Case, ...], exact: Run
 ) -> None:
-    """Float32 gives float64's result bit for bit in the exact run."""
+    """The reference gives the same result in float32 and float64, bit for bit, in the exact run."""
     for case in cases:
         values = values_for(problem, case, exact)
         model = problem.model(**case.arguments)
@@ -245,14 +260,14 @@ def get_init_inputs():
 
 
 def other(folder: Path, forward: str) -> Problem:
-    """Return a reference whose forward returns the given expression."""
+    """Return a reference made from `OTHER` whose forward returns the given expression."""
     path = folder / "other.py"
     path.write_text(OTHER.format(forward=forward))
     return load(path)
 
 
 def test_inputs_are_what_the_reference_makes_of_numbers(tmp_path: Path) -> None:
-    """Inputs keep the structure that the reference's get_inputs gives them.
+    """Inputs of every run keep the structure that the reference's get_inputs gives its tensors.
 
     A triangular matrix stays triangular, and a class index stays in its range. Weights do change.
     """
@@ -275,9 +290,9 @@ def test_inputs_are_what_the_reference_makes_of_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("distribution", ["large", "positive"])
 def test_large_numbers_are_finite_in_float16(distribution: Distribution) -> None:
-    """Large inputs are finite in float16.
+    """Inputs of the distributions `large` and `positive` are finite in float16, and above 500.
 
-    A reference may draw in that type, and infinite inputs reveal nothing.
+    A reference may draw inputs in float16, and infinite inputs reveal nothing.
     """
     for seed in range(200):
         generator = torch.Generator().manual_seed(seed)
@@ -289,9 +304,9 @@ def test_large_numbers_are_finite_in_float16(distribution: Distribution) -> None
 
 
 def test_numbers_beyond_the_domain_are_left_out(tmp_path: Path) -> None:
-    """Runs for which the reference is not finite are left out or replaced.
+    """Runs on whose inputs the reference's output is not finite are left out or get other inputs.
 
-    No output could be judged there.
+    No output could be judged in such a run.
     """
     problem = other(tmp_path, "torch.log(x + 0.1) + 0 * i")
     (case,) = cases_for(problem, ANY, "own")
@@ -325,9 +340,9 @@ def get_init_inputs():
 
 
 def test_ends_stand_out_where_there_are_many_numbers(tmp_path: Path) -> None:
-    """Values at the ends of large inputs are so large that leaving them out shows.
+    """The last elements of large inputs in the run `spike` are so large that skipping them shows.
 
-    They show in every precision class, and have both signs.
+    They are exact in bfloat16, so the error shows in every precision class. They have both signs.
     """
     path = tmp_path / "plain.py"
     path.write_text(PLAIN)
@@ -350,9 +365,10 @@ def test_ends_stand_out_where_there_are_many_numbers(tmp_path: Path) -> None:
 
 
 def test_products_of_many_ties_stay_what_they_are(tmp_path: Path) -> None:
-    """Large inputs in a run of ties are all 1 or -1; small ones have other values as well.
+    """Inputs of more than 256 numbers are all 1 or -1 in the run `ties`.
 
-    A product of such numbers shows every factor.
+    Smaller inputs also have 0, 0.5 and -0.5. So a product of many inputs is not 0, and depends on
+    every factor.
     """
     path = tmp_path / "plain.py"
     path.write_text(PLAIN)
@@ -369,9 +385,9 @@ def test_products_of_many_ties_stay_what_they_are(tmp_path: Path) -> None:
 
 
 def test_one_number_is_touched_where_the_reference_draws(tmp_path: Path) -> None:
-    """A touched input changes only numbers that the reference draws.
+    """A touched call changes at most one number of an input, and only one that get_inputs draws.
 
-    Numbers that are zero in every input stay zero.
+    Numbers that are zero in every input, such as those above a diagonal, stay zero.
     """
     problem = other(tmp_path, "x + i")
     (case,) = cases_for(problem, ANY, "own")
@@ -386,9 +402,9 @@ def test_one_number_is_touched_where_the_reference_draws(tmp_path: Path) -> None
 
 
 def test_what_a_call_keeps_for_itself_is_no_weight(tmp_path: Path) -> None:
-    """Running statistics of a batch norm are not weights.
+    """The running statistics of a batch norm are not among the weights that runs change.
 
-    In training, they do not affect the output.
+    In training mode, they do not affect the output.
     """
     problem = other(tmp_path, "self.norm(x) + i")
     (case,) = cases_for(problem, ANY, "own")
@@ -397,9 +413,10 @@ def test_what_a_call_keeps_for_itself_is_no_weight(tmp_path: Path) -> None:
 
 
 def test_one_run_has_few_weights_where_a_model_has_many(tmp_path: Path) -> None:
-    """The sparse run keeps at most two weights in each row of a matrix.
+    """The run `sparse` of a linear layer keeps one or two weights in each row of the matrix.
 
-    The last weight of some row is among them. Vectors keep all weights.
+    The last weight of the first row is among them. Vectors of weights keep all their numbers. A
+    model without matrices does not have this run.
     """
     few = {"sparse"}
     path = tmp_path / "layer.py"
@@ -418,9 +435,10 @@ def test_one_run_has_few_weights_where_a_model_has_many(tmp_path: Path) -> None:
 
 
 def test_calls_come_in_an_order_that_only_the_seed_tells(problem: Problem) -> None:
-    """The seed determines the order of calls, which start with a plain run on weights A.
+    """The seed determines the order of a case's calls; the first is a plain run on weights A.
 
-    Every run occurs once. In some cases a run is repeated exactly, or with one number changed.
+    A plain run has uniform or normal inputs; weights A are `Model`'s own. Every run occurs once. In
+    some cases, one run is repeated exactly (`again`) or with one number changed (`touched`).
     """
     cases = [
         case
@@ -445,9 +463,10 @@ def test_calls_come_in_an_order_that_only_the_seed_tells(problem: Problem) -> No
 
 
 def test_cases_for_sizes_alone_have_one_run(problem: Problem) -> None:
-    """Aimed cases have one run, and layout and vast cases one call per arrangement.
+    """Aimed, layout and vast cases have only the run `uniform`; the other cases check other values.
 
-    The other cases show what depends on values.
+    An aimed case has one call. Layout and vast cases have one call for each arrangement of the
+    inputs in memory.
     """
     cases = {case.label: calls_for(problem, case) for case in cases_for(problem, ANY)}
     assert [call.kind for call in cases["aimed"]] == ["first"]
@@ -466,9 +485,9 @@ def test_cases_for_sizes_alone_have_one_run(problem: Problem) -> None:
 
 
 def test_touched_values_differ_in_one_number(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """A touched input differs in exactly one number.
+    """A `touched` call differs from its run in exactly one number of the input.
 
-    A kernel that compares only a few numbers does not notice it.
+    A kernel that returns an old output fails if it compares only a few numbers of the input.
     """
     run = runs_for(problem)[0]
     before = values_for(problem, cases[0], run)
@@ -523,7 +542,10 @@ def get_init_inputs():
 def test_unused_weights_are_those_that_no_output_depends_on(
     result: str, used: set[str], tmp_path: Path
 ) -> None:
-    """A weight is unused if no output depends on it, though forward may compute with it."""
+    """`unused_weights` returns the weights that no output depends on.
+
+    forward may compute with them.
+    """
     path = tmp_path / "partly_used.py"
     path.write_text(PARTLY_USED.replace("RESULT", result))
     names = {"unread.weight", "unread.bias", "dropped.weight", "scale", "shift", "limit"}
@@ -542,9 +564,9 @@ def test_unused_weights_are_those_that_no_output_depends_on(
 def test_target_of_a_divergence_is_0_somewhere(
     divergence: str, distribution: Distribution, tmp_path: Path
 ) -> None:
-    """An operand that may be 0, such as the target of a divergence, has zeros in one run.
+    """An input that may be 0, such as the target of a KL divergence, has zeros in the run `spike`.
 
-    Its rows remain distributions.
+    The rows of the input still sum to 1.
     """
     path = tmp_path / "divergence.py"
     text = PLAIN.replace("x * y", f"nn.functional.{divergence}").replace("128, 4099", "32, 60")

@@ -1,4 +1,4 @@
-"""The observation of operators in a call on the meta device."""
+"""Tests of `WatchingShapes`, which observes the operators of a call on the meta device."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Seen = list[tuple[str, list[tuple[Any, ...]]]]
 
 
 class Recording(WatchingShapes):
-    """A mode that records the result of each operator."""
+    """A dispatch mode that records the result of each operator."""
 
     def __init__(self) -> None:
         super().__init__()
         self.seen: Seen = []
 
     def called(self, call: Call) -> None:
-        """Record the shape, strides and type of each resulting tensor."""
+        """Record the operator, and the shape, strides and dtype of each tensor that it returns."""
         tensors = [each for each in tree_leaves(call.result) if isinstance(each, Tensor)]
         self.seen.append((str(call.func), [(x.shape, x.stride(), x.dtype) for x in tensors]))
 
 
 def call(x: Tensor, n: Tensor) -> Tensor:
-    """Run operators with views, several results, other types, and writes to operands."""
+    """Run operators that return views, several results or other dtypes, or write in place."""
     x = torch.relu(x.mT.reshape(6, 4))
     largest, places = x.topk(2, dim=1)
     low, high = torch.chunk(x, 2, dim=1)
@@ -38,9 +38,9 @@ def call(x: Tensor, n: Tensor) -> Tensor:
 
 
 def test_what_is_known_is_as_though_it_were_worked_out() -> None:
-    """Cached shapes, strides and types equal those of a first call.
+    """The cached shapes, strides and dtypes of a repeated call equal those of the first call.
 
-    This holds for a second call, and for one after a call with other strides.
+    This also holds after a call with other strides.
     """
     with torch.device("meta"), torch.no_grad():
         inputs = torch.empty(4, 6), torch.empty(3, dtype=torch.int64)

@@ -1,7 +1,8 @@
-"""Instructions that need more than one thread's registers, as a table from opcode to action.
+"""The PTX instructions that need more than their own thread's registers.
 
-They copy asynchronously, multiply matrices or wait at mbarriers. Instructions that only compute are
-in instructions/. The scheduling of threads is in execution/.
+They copy asynchronously, multiply matrices or wait at mbarriers. `action_of` finds the `Action`
+that executes such an instruction. Instructions that only compute are in instructions/. The
+scheduling of threads is in execution/.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MAKERS: Mapping[str, Maker] = MappingProxyType(
 
 
 def action_of(instruction: Instruction) -> Action | None:
-    """Return the instruction's action, or None if its opcode has no maker in this package.
+    """Return the `Action` that executes an instruction; None if this package lacks its opcode.
 
     Raises:
         UnknownForm: This form of the instruction is not implemented.

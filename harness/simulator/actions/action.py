@@ -1,8 +1,8 @@
 """The interface of an action: an instruction that needs more than its own thread's registers.
 
-Such an instruction ends a basic block. Its function sees all threads that execute it at once, as
-`ActiveThreads`. It reads and writes memory through them, with the same checks as ordinary loads and
-stores.
+An action ends a basic block. Its function receives all threads that execute it at once, as
+`ActiveThreads`. The function reads and writes memory through `ActiveThreads`, with the same checks
+as ordinary loads and stores.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from harness.simulator.ptx.space import Space
 
 
 class ActiveThreads(Protocol):
-    """The threads that execute one instruction together, and their memory.
+    """The threads that execute one instruction together, and their access to memory.
 
-    A row is a number of consecutive bytes of memory. Each row belongs to one thread. The thread
-    selects the block whose shared memory is accessed, and a finding names it.
+    A row is a range of consecutive bytes of memory that one thread accesses. A thread accesses the
+    shared memory of its own block. An error found in an access names the thread.
     """
 
     @property
     def lanes(self) -> Lanes:
-        """The threads' numbers in the chunk, ascending."""
+        """The numbers of the threads among all threads that run together, ascending."""
 
     @property
     def block_threads(self) -> int:
@@ -45,30 +45,30 @@ class ActiveThreads(Protocol):
 
     @property
     def copies(self) -> GroupedCopies:
-        """The unfinished copies of `cp.async`."""
+        """The copies of `cp.async` that no thread has waited for yet."""
 
     @property
     def bulk_reads(self) -> GroupedCopies:
-        """The unfinished reads of bulk copies in groups."""
+        """The reads of `cp.async.bulk` stores, by bulk group, that no thread has waited for yet."""
 
     @property
     def bulk_writes(self) -> GroupedCopies:
-        """The unfinished writes of bulk copies in groups."""
+        """The writes of `cp.async.bulk` stores, by bulk group, that no thread waited for yet."""
 
     @property
     def deliveries(self) -> BarrierDeliveries:
-        """The unfinished copies that mbarriers count."""
+        """The copies counted by mbarriers that no thread has waited for yet."""
 
     @property
     def ordering(self) -> Ordering:
-        """The receiver of arrivals and waits, for race detection."""
+        """The part of race detection that receives arrivals and waits at mbarriers."""
 
     @property
     def library(self) -> ctypes.CDLL:
-        """The simulator's C functions."""
+        """The shared library with the simulator's C functions."""
 
     def native(self, name: str) -> Callable[..., None]:
-        """Return a function of arithmetic.c as `function(*inputs, output)` on arrays."""
+        """Return the C function `name` of arithmetic.c as `function(*inputs, output)` on arrays."""
 
     def read(
         self,
@@ -81,26 +81,27 @@ class ActiveThreads(Protocol):
         *,
         counts: bool = True,
     ) -> Bytes:
-        """Return rows of `nbytes` bytes, with poison in place of bytes that cannot be read.
+        """Read rows of `nbytes` bytes, with poison in place of bytes that cannot be read.
 
         Args:
             space: The state space of the addresses.
-            lanes: The thread of each row.
-            addresses: The first byte of each row.
-            nbytes: The length of a row.
-            align: The required alignment in bytes; 0 stands for `nbytes`.
-            by: The agent that race detection records as the reader. With None the caller records
+            lanes: The thread that accesses each row.
+            addresses: The address of the first byte of each row.
+            nbytes: The length of a row in bytes.
+            align: The required alignment in bytes; 0 means `nbytes`.
+            by: The agent that race detection records as the reader. With None, the caller records
                 the reader by `reads` and `looks`.
-            counts: True to count the traffic here. Otherwise the caller uses `count`.
+            counts: True to count the memory traffic here. Otherwise the caller counts it by
+                `count`.
         """
 
     def reads(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int, by: Agent) -> None:
-        """Record the reader of rows that `read` has read with `by=None`."""
+        """Record `by` as the reader, for race detection, of rows that were read with `by=None`."""
 
     def looks(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
-        """Check a read for races with earlier writers, without recording its threads as readers.
+        """Check a read for races with earlier writes, without recording the reader.
 
-        Another reader of the same rows is recorded in their place.
+        The caller records another reader of the same rows by `reads`.
         """
 
     def write(
@@ -114,31 +115,38 @@ class ActiveThreads(Protocol):
         *,
         counts: bool = True,
     ) -> None:
-        """Store rows of bytes, and drop rows that cannot be written.
+        """Write rows of bytes, except rows that cannot be written.
 
-        Rows that an asynchronous agent writes read as poison until they are settled or delivered.
-        The arguments are those of `read`.
+        A row that an asynchronous agent writes reads as poison until `settle` or `deliver` finishes
+        its copy. `rows` has the bytes of each row; the other arguments are those of `read`.
         """
 
     def count(
         self, space: Space, lanes: Lanes, addresses: Array, nbytes: int, *, is_store: bool
     ) -> None:
-        """Count the traffic of rows as a GPU would access them, for accesses without `counts`."""
+        """Count the memory traffic of rows that were read or written with `counts=False`.
+
+        Each row is one access that a GPU would make.
+        """
 
     def forget(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
-        """Mark the rows as not written."""
+        """Mark the bytes of the rows as not written."""
 
     def settle(self, transfer: Transfer) -> None:
-        """Finish a copy that the threads that started it have waited for."""
+        """Finish a copy after the threads that started it have waited for it."""
 
     def deliver(self, transfer: Transfer) -> None:
-        """Mark the bytes that a copy writes as written.
+        """Mark the target bytes of a copy as written, because the copy's mbarrier has counted it.
 
-        The ordering decides separately which threads may use them without a race.
+        Race detection decides separately which threads may use the bytes.
         """
 
     def entrust(self, transfer: Transfer, agent: Agent) -> None:
-        """Move a copy that threads would wait for by themselves to this agent."""
+        """Attribute a copy to another agent for race detection.
+
+        The copy was attributed to the threads that would wait for it. It is now attributed to
+        `agent`, such as the copies that an mbarrier counts.
+        """
 
 
 Run = Callable[..., Sequence[Array] | None]
@@ -147,12 +155,12 @@ Test = Callable[..., npt.NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class Input:
-    """An operand of an action, and the type that it is read as.
+    """An operand of an action, and the PTX type in which it is read.
 
     Attributes:
         operand: The operand. An address (`[a + 4]`) is read as one u64 number.
-        kind: The PTX type. With an empty one the operand is read as its register is declared: as
-            bits, or as a predicate.
+        kind: The PTX type. If empty, the operand is read as its register is declared: as bits, or
+            as a predicate.
     """
 
     operand: Operand
@@ -168,18 +176,19 @@ class Action:
         outputs: The registers that are written.
         output_kinds: The PTX type of each output.
         run: Called as `run(active, *inputs)` with the active threads and one array for each input.
-            An input array has one element for each thread. It returns one such array for each
-            output.
+            An input array has one element for each thread. The function returns an array of the
+            same length for each output, or None if there are no outputs.
         group: How many consecutive threads of a block must execute the instruction together: 1, a
             warp, or a warpgroup. Threads that arrive first wait for the others.
-        ready: A condition with the arguments of `run`. A thread waits until the condition is true
-            for it. A wait that no thread can end any more expires, and `run` is called anyway.
+        ready: None, or a test with the arguments of `run`. A thread waits until the test is true
+            for it. If no thread can run any more, the wait expires and `run` is called anyway.
         stores_through: Positions among the inputs of the addresses that the action may store to,
             except addresses of shared memory.
-        stores_anywhere: True if it may store to memory that no address among its inputs points to.
-        row_bytes: The fewest bytes of memory that it accesses at a time.
-        traffic: How its accesses are counted: not at all, warp by warp like loads and stores, or as
-            one bulk access for each thread.
+        stores_anywhere: True if the action may store to memory that no address among its inputs
+            points to.
+        row_bytes: The fewest bytes of memory that the action accesses at a time.
+        traffic: The counting of the action's memory traffic: "none", by "warps" like loads and
+            stores, or as one "bulk" access for each thread.
     """
 
     inputs: tuple[Input, ...]

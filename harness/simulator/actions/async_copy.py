@@ -3,9 +3,9 @@
 Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy".
 
 The simulator copies the data when the copy starts, but the target reads as poison until the thread
-waits for the copy. After `cp.async.mbarrier.arrive` it reads as poison until a thread waits for the
-mbarrier. A kernel that reads too early therefore gets wrong values in every run, and not only when
-a GPU's timing exposes them.
+that started the copy waits for it. After `cp.async.mbarrier.arrive` the target reads as poison
+until a thread waits for the mbarrier. A kernel that reads too early therefore gets wrong values in
+every run, and not only when a GPU's timing exposes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.simulator.ptx.space import SHARED_CTA, Space, space_named
 
 
 def _cp(instruction: Instruction) -> Action:
-    """Return the action of a form of `cp.async`."""
+    """Return an `Action` that executes any form of `cp.async`."""
     modifiers = instruction.modifiers
     require(modifiers[:1] == ("async",))
     kind = modifiers[1]
@@ -47,10 +47,11 @@ def _cp(instruction: Instruction) -> Action:
 
 
 def _copy(instruction: Instruction) -> Action:
-    """Make the action of `cp.async.cg.shared.global [to], [from], 16{, bytes to read}{, policy}`.
+    """Return an `Action` that executes `cp.async.ca` or `cp.async.cg`.
 
-    The optional operand may also be a predicate, which is true to read nothing. Bytes that are not
-    read are zeros in shared memory.
+    The form is `cp.async.cg.shared.global [to], [from], 16{, bytes to read}{, policy}`; `.ca` can
+    also copy 4 or 8 bytes. The operand `bytes to read` may also be a predicate; nothing is read if
+    it is true. Bytes that are not read are zeros in shared memory.
     """
     require(instruction.modifiers[2] in (Space.SHARED, SHARED_CTA))
     require(instruction.modifiers[3] == Space.GLOBAL)
@@ -86,10 +87,10 @@ def _copy(instruction: Instruction) -> Action:
 
 
 def _arrive(instruction: Instruction) -> Action:
-    """Make the action of `cp.async.mbarrier.arrive{.noinc}.shared.b64 [at]`.
+    """Return an `Action` that executes `cp.async.mbarrier.arrive{.noinc}.shared.b64 [at]`.
 
-    The mbarrier counts one arrival for each thread when the thread's copies have finished. Without
-    `.noinc` the instruction first adds that arrival to the pending ones.
+    The mbarrier counts one arrival of each thread when the thread's copies have finished. Without
+    `.noinc`, the instruction first adds one to the pending arrivals for each thread.
     """
     rest = [m for m in instruction.modifiers[3:] if space_named(m) is not Space.SHARED]
     require(rest in (["b64"], ["noinc", "b64"]))

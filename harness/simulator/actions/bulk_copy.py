@@ -2,9 +2,9 @@
 
 Source: PTX ISA, "Asynchronous copy: bulk copy" and "tensor copy".
 
-The simulator copies the data when the copy starts, but the target reads as poison until the copy is
-waited for. In shared memory that is a wait for the mbarrier that counts the copy. In global memory
-it is the thread's wait for the bulk group.
+The simulator copies the data when the copy starts, but the target reads as poison until a thread
+waits for the copy. For a target in shared memory, a thread waits at the mbarrier that counts the
+copy. For a target in global memory, the thread that started the copy waits for its bulk group.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WINDOW = np.uint64((1 << GENERIC_SHIFT) - 1)
 
 
 def action(instruction: Instruction) -> Action:
-    """Return the action of a bulk copy, or of closing or awaiting a group of bulk copies.
+    """Return an `Action` that executes any form of `cp.async.bulk`.
 
     Raises:
         UnknownForm: This form is not implemented.
@@ -62,16 +62,18 @@ def action(instruction: Instruction) -> Action:
 
 
 def _commit(active: ActiveThreads) -> None:
-    """Close the threads' open bulk groups, for both reads and writes."""
+    """Close each thread's open group of bulk copies, for both reads and writes of the copies."""
     active.bulk_reads.commit(active.lanes)
     active.bulk_writes.commit(active.lanes)
 
 
 def _wait(instruction: Instruction, kind: list[str]) -> Action:
-    """Make the action of a wait for bulk groups; with `.read` only for the reads of their sources.
+    """Return an `Action` that executes `cp.async.bulk.wait_group{.read}`.
+
+    With `.read`, a thread waits only until the copies have read their sources.
 
     Args:
-        instruction: The instruction, whose operand is how many groups may stay open.
+        instruction: The instruction, whose operand is how many groups may stay unfinished.
         kind: `["read"]` or `[]`.
     """
     require(kind in ([], ["read"]))
@@ -90,7 +92,7 @@ def _block_of(active: ActiveThreads, lane: int) -> int:
 
 
 def _load(operands: list[Operand]) -> Action:
-    """Make the action of a bulk copy to shared memory: `[to], [from], size, [mbarrier]`."""
+    """Return an `Action` for a bulk copy to shared memory: `[to], [from], size, [mbarrier]`."""
     target, source, size, barrier = operands
 
     def run(active: ActiveThreads, to: Array, at: Array, sizes: Array, barriers: Array) -> None:
@@ -116,16 +118,16 @@ def _load(operands: list[Operand]) -> Action:
 
 
 def _report_misaligned(active: ActiveThreads, lane: Lanes, nbytes: int) -> None:
-    """Report a size that is not a multiple of 16 as a misaligned access.
+    """Report a copy whose size is not a multiple of 16 as a misaligned access.
 
-    The read uses the size as its address, so that the ordinary alignment check reports it.
+    A read that uses the size as its address makes the ordinary alignment check report the error.
     """
     wrong = np.array([nbytes], np.uint64)
     active.read(Space.SHARED, lane, wrong, _CHUNK, _CHUNK, None, counts=False)
 
 
 def _store(operands: list[Operand]) -> Action:
-    """Make the action of a bulk copy to global memory: `[to], [from], size`."""
+    """Return an `Action` for a bulk copy to global memory: `[to], [from], size`."""
     target, source, size = operands
 
     def run(active: ActiveThreads, to: Array, at: Array, sizes: Array) -> None:
@@ -146,7 +148,7 @@ def _store(operands: list[Operand]) -> Action:
 
 
 def _tensor_operand(operand: Operand) -> tuple[Input, ...]:
-    """Return the inputs of the operand `[map, {x, y}]`: the map's address and the coordinates."""
+    """Return the inputs for the operand `[map, {x, y}]`: the map's address, and the coordinates."""
     if not isinstance(operand, Group):
         raise UnknownForm
     address, coordinates = operand.parts
@@ -158,7 +160,12 @@ def _tensor_operand(operand: Operand) -> tuple[Input, ...]:
 def _each_box(
     active: ActiveThreads, maps: Array, coordinates: tuple[Array, ...]
 ) -> list[tuple[int, TensorMap, tuple[int, ...]]]:
-    """Return, for each thread with a valid map, its position, the map and the start of its box."""
+    """Decode the tensor map of each thread, and return those that are valid.
+
+    Returns:
+        For each valid map, the thread's position among the active threads, the map, and the first
+        coordinates of the thread's box. An invalid map is reported as a wrong access.
+    """
     found = []
     data = active.read(Space.GENERIC, active.lanes, maps, MAP_BYTES, 64, counts=False)
     for i in range(len(active.lanes)):
@@ -172,22 +179,28 @@ def _each_box(
 
 
 def _chunks(tensor: TensorMap, start: int) -> Array:
-    """Return the shared addresses of the 16-byte chunks of a box that begins at `start`."""
+    """Return the shared addresses, with swizzling, of a box's 16-byte chunks.
+
+    `start` is the shared address of the box.
+    """
     addresses = np.uint64(start) + np.arange(0, tensor.nbytes, _CHUNK, dtype=np.uint64)
     return swizzled(addresses, tensor.swizzle)
 
 
 def _is_off_chunks(tensor: TensorMap, start: tuple[int, ...]) -> bool:
-    """Return whether a box does not begin at a multiple of 16 bytes in the tensor.
+    """Return whether a box does not begin at a multiple of 16 bytes in the tensor's rows.
 
     An H200 reports "illegal instruction" for such a load. tile-ai/tilelang, issue 2527, reports the
-    same for stores on an H100.
+    same error for stores on an H100.
     """
     return start[0] * tensor.width % _CHUNK != 0
 
 
 def _tensor_load(operands: list[Operand]) -> Action:
-    """Make the action of a load of a tensor's box: `[to], [map, {x, y}], [mbarrier]`."""
+    """Return an `Action` for a copy of a tensor's box to shared memory.
+
+    The operands are `[to], [map, {x, y}], [mbarrier]`.
+    """
     target, source, barrier = operands
     where = _tensor_operand(source)
 
@@ -226,7 +239,10 @@ def _tensor_load(operands: list[Operand]) -> Action:
 
 
 def _tensor_store(operands: list[Operand]) -> Action:
-    """Make the action of a store to a tensor's box: `[map, {x, y}], [from]`."""
+    """Return an `Action` for a copy from shared memory to a tensor's box.
+
+    The operands are `[map, {x, y}], [from]`.
+    """
     target, source = operands
     where = _tensor_operand(target)
 

@@ -12,15 +12,16 @@ _ORDERINGS = frozenset(
 
 
 def rest_of(instruction: Instruction, *known: str) -> list[str]:
-    """Return the modifiers except memory orderings, scopes and those in `known`.
+    """Return an instruction's modifiers except memory orderings, scopes and those in `known`.
 
-    Orderings have no effect here: every action sees the memory that all earlier actions wrote.
+    Memory orderings have no effect in actions: every action sees the memory that all earlier
+    actions wrote.
     """
     return [m for m in instruction.modifiers if m not in _ORDERINGS and m not in known]
 
 
 def space_of(instruction: Instruction) -> Space:
-    """Return the state space that the modifiers name, or the generic one."""
+    """Return the state space, shared or global, that a modifier names; else the generic space."""
     for modifier in instruction.modifiers:
         if (space := space_named(modifier)) in (Space.SHARED, Space.GLOBAL):
             return space
@@ -28,7 +29,7 @@ def space_of(instruction: Instruction) -> Space:
 
 
 def require(condition: bool) -> None:
-    """Check a condition on an instruction's form.
+    """Check a condition that every supported form of an instruction fulfils.
 
     Raises:
         UnknownForm: The condition is false.
@@ -49,5 +50,5 @@ def number_of(operand: Operand) -> int:
 
 
 def parts_of(operand: Operand) -> tuple[Operand, ...]:
-    """Return the registers of `{a, b}`, or a tuple of the operand itself if it is not a vector."""
+    """Return the registers of a vector operand `{a, b}`, or a tuple of another operand alone."""
     return operand.parts if isinstance(operand, Vector) else (operand,)

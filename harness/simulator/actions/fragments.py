@@ -1,10 +1,11 @@
-"""Matrices of wmma in memory: the places of their elements, and the pieces of their transfers.
+"""Layout of wmma matrices in memory, and the memory accesses that a GPU makes to move them.
 
-The pieces decide what the counters count. They are those of the code that ptxas 13.0 generates for
-compute capability 9.0:
+The accesses decide the memory traffic in the counters. They are those of the code that ptxas 13.0
+generates for compute capability 9.0:
 
-- Matrices with elements of two bytes, and those that lie in registers as in memory, move in words.
-  From shared memory ldmatrix loads them.
+- Matrices with 2-byte elements move in 4-byte words. So do matrices with 1-byte elements whose
+  order in registers is that in memory. ldmatrix loads these matrices from shared memory, except
+  accumulators.
 - Accumulators with contiguous rows move in pairs of elements.
 - All other matrices move element by element.
 """
@@ -43,10 +44,10 @@ _ROW_BYTES = 16
 
 
 def size_of(shape: str) -> tuple[int, int, int]:
-    """Return M, N and K of a shape such as `m16n16k16`.
+    """Return M, N and K of a matrix shape such as `m16n16k16`.
 
     Raises:
-        UnknownForm: It is not a shape.
+        UnknownForm: The text is not a shape.
     """
     match = SHAPE.match(shape)
     if not match:
@@ -55,10 +56,16 @@ def size_of(shape: str) -> tuple[int, int, int]:
 
 
 def factor_positions(count: int, k: int, kind: str) -> Array:
-    """Return the number of the element in a (count, k) matrix for (register, thread, element).
+    """Return which element of A or B each thread of a warp holds in each register.
 
-    A fragment of f16 has eight registers in every shape. Where the elements fill fewer, the array
-    repeats them.
+    Args:
+        count: Rows of A, or columns of B.
+        k: Columns of A, or rows of B.
+        kind: The PTX type of the elements.
+
+    Returns:
+        For (register, thread, element of the register), the element's index in a (count, k) matrix.
+        A fragment of f16 has eight registers in every shape; surplus registers repeat the others.
     """
     each = each_register(kind)
     tiles = np.arange(count * k).reshape(count // 8, 8, -1, 4, each)
@@ -69,7 +76,10 @@ def factor_positions(count: int, k: int, kind: str) -> Array:
 
 
 def sum_positions(m: int, n: int, kind: str) -> Array:
-    """Return the number of the element in an (m, n) matrix for (register, thread, element)."""
+    """Return which element of an m x n accumulator each thread of a warp holds in each register.
+
+    The result has, for (register, thread, element of the register), the index in an (m, n) matrix.
+    """
     tiles = np.arange(m * n).reshape(m // 8, 8, n // 8, 4, 2)
     if kind == "f16":
         return tiles.transpose(2, 0, 1, 3, 4).reshape(-1, 32, 2)
@@ -83,12 +93,13 @@ class Fragment:
     A line is a row of A, C or D, or a column of B.
 
     Attributes:
-        positions: The number of the element that (register, thread, element) holds.
-        count: How many lines the matrix has.
-        length: Elements of a line.
-        by_line: True if the elements of a line are neighbours in memory. Otherwise the elements at
-            one place of all lines are.
-        size: Bytes of an element.
+        positions: For (register, thread, element of the register), the index of the matrix element
+            in a (count, length) array.
+        count: Number of lines of the matrix.
+        length: Number of elements of a line.
+        by_line: True if the elements of a line are neighbours in memory. Otherwise, elements with
+            the same position in their lines are neighbours.
+        size: Size of an element in bytes.
         kind: The PTX type of the elements.
         is_sum: True for the accumulators C and D.
     """
@@ -103,7 +114,7 @@ class Fragment:
 
     @classmethod
     def of(cls, instruction: Instruction) -> Fragment:
-        """Return the matrix that a wmma.load or wmma.store moves.
+        """Return the matrix that a `wmma.load` or `wmma.store` instruction moves.
 
         Raises:
             UnknownForm, ValueError, KeyError: This form is not implemented.
@@ -126,15 +137,17 @@ class Fragment:
         return cls(factor_positions(count, k, kind), count, k, by_line, size, kind, False)
 
     def addresses(self, active: ActiveThreads, base: Array, stride: Array) -> tuple[Array, Array]:
-        """Return threads and addresses of all elements.
+        """Return the address of each element, and the thread that accesses the element.
 
         Args:
             active: The threads.
             base: Address of the matrix, for each thread.
-            stride: Distance of two contiguous runs in elements, for each thread.
+            stride: Distance, in elements, from one contiguous run of elements (a line, if
+                `by_line`) to the next, for each thread.
 
         Returns:
-            Two flat arrays in the order (register, warp, thread, element).
+            The threads and the addresses, as flat arrays in the order (register, warp, thread,
+            element).
         """
         run, place = self._places(self.positions)
         return _spread(active, base, stride * self.size, run[:, None], place[:, None] * self.size)
@@ -142,7 +155,15 @@ class Fragment:
     def tell_traffic(
         self, active: ActiveThreads, space: Space, base: Array, stride: Array, *, is_store: bool
     ) -> None:
-        """Count the pieces in which a GPU moves the matrix."""
+        """Count the memory accesses by which a GPU moves the matrix.
+
+        Args:
+            active: The threads.
+            space: State space of the matrix.
+            base: Address of the matrix, for each thread.
+            stride: Distance between contiguous runs in elements, for each thread.
+            is_store: True for a store.
+        """
         reached, _ = resolved(int(base[0])) if space is Space.GENERIC else (space, 0)
         is_shared = reached is Space.SHARED
         run, start, nbytes = self._pieces(by_rows=is_shared and not is_store and not self.is_sum)
@@ -152,14 +173,23 @@ class Fragment:
         active.count(space, *pieces, nbytes, is_store=is_store)
 
     def _places(self, positions: Array) -> tuple[Array, Array]:
-        """Return, for numbers of elements, their contiguous run and their place in that run."""
+        """Return the contiguous run of each element, and the element's position in the run.
+
+        `positions` are the elements' indices in a (count, length) array.
+        """
         line, place = np.divmod(positions, self.length)
         return (line, place) if self.by_line else (place, line)
 
     def _pieces(self, *, by_rows: bool) -> tuple[Array, Array, int]:
-        """Return the pieces as (request, thread) arrays of runs and offsets, and a piece's bytes.
+        """Return the memory accesses by which a GPU moves the matrix.
 
-        Offsets within a run are in bytes. With `by_rows` ldmatrix moves the matrix if it can.
+        Args:
+            by_rows: True if ldmatrix may move the matrix.
+
+        Returns:
+            Two arrays for (instruction, thread of the warp), and the bytes of one access. The first
+            array has the contiguous run of elements that is accessed, the second the offset in it
+            in bytes.
         """
         runs, length = (self.count, self.length) if self.by_line else (self.length, self.count)
         width = length * self.size
@@ -175,18 +205,33 @@ class Fragment:
 
 
 def _tiles(runs: int, width: int, piece: int) -> tuple[Array, Array]:
-    """Return runs and offsets for a warp that moves eight runs by four pieces at a time.
+    """Return the accesses of a warp that moves eight runs by four pieces with each instruction.
 
     Thread l moves piece l mod 4 of run l / 4.
+
+    Args:
+        runs: Number of contiguous runs of elements.
+        width: Bytes of a run.
+        piece: Bytes of a piece.
+
+    Returns:
+        For (instruction, thread), the run, and the offset in it in bytes.
     """
     first, start = (a.reshape(-1, 1) for a in np.mgrid[0:runs:8, 0 : width : 4 * piece])
     return first + _LANES // 4, start + _LANES % 4 * piece
 
 
 def _rows(runs: int, width: int) -> tuple[Array, Array]:
-    """Return runs and offsets for ldmatrix: eight runs of 16 bytes for eight threads at a time.
+    """Return the accesses of ldmatrix, by which each thread loads 16 bytes of a run.
 
-    One instruction moves up to four such groups.
+    Eight threads load from eight runs. One instruction moves up to four such groups.
+
+    Args:
+        runs: Number of contiguous runs of elements.
+        width: Bytes of a run.
+
+    Returns:
+        For (instruction, thread), the run, and the offset in it in bytes.
     """
     first, start = (a.reshape(-1, 1) for a in np.mgrid[0:runs:8, 0:width:_ROW_BYTES])
     threads = 8 * min(len(first), 4)
@@ -197,9 +242,14 @@ def _rows(runs: int, width: int) -> tuple[Array, Array]:
 def _spread(
     active: ActiveThreads, base: Array, pitch: Array, run: Array, start: Array
 ) -> tuple[Array, Array]:
-    """Return threads and addresses of (request, 1, thread, element) for all warps, flat.
+    """Return the threads and addresses of accesses for all active warps, as flat arrays.
 
-    `base` and `pitch` are in bytes and have a value for each active thread.
+    Args:
+        active: The threads.
+        base: Address of the matrix, for each active thread.
+        pitch: Distance between contiguous runs in bytes, for each active thread.
+        run: The run of each access, for (instruction, 1, thread of the warp, element).
+        start: The offset of each access in its run, in bytes, in the shape of `run`.
     """
     threads = run.shape[2]
     lanes, bases, pitches = (

@@ -3,8 +3,8 @@
 Source: PTX ISA, "Warp-level matrix load instruction: ldmatrix".
 
 Thread 8 i + r has the address of row r of matrix i, which is 16 bytes. Register i of thread l holds
-elements 2 (l mod 4) and 2 (l mod 4) + 1 of row l / 4 of matrix i. With `.trans` it holds those of
-column l / 4.
+elements 2 (l mod 4) and 2 (l mod 4) + 1 of row l / 4 of matrix i. With `.trans` the register holds
+these elements of column l / 4.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _ROW_BYTES = 16
 
 
 def _form(instruction: Instruction, registers: Operand) -> tuple[int, bool, tuple[Operand, ...]]:
-    """Return the number of matrices, whether they are transposed, and the registers."""
+    """Parse the modifiers of an `ldmatrix` or `stmatrix` instruction.
+
+    Returns:
+        The number of matrices, whether they are transposed, and the registers.
+    """
     rest = [m for m in rest_of(instruction, "trans") if space_named(m) is not Space.SHARED]
     require(len(rest) == 3 and rest[0] == "m8n8" and rest[2] == "b16")
     count = _COUNTS[rest[1]]
@@ -35,7 +39,7 @@ def _form(instruction: Instruction, registers: Operand) -> tuple[int, bool, tupl
 
 
 def _ldmatrix(instruction: Instruction) -> Action:
-    """Make the action of `ldmatrix {registers}, [rows]`."""
+    """Return an `Action` that executes `ldmatrix {registers}, [rows]`."""
     target, address = instruction.operands
     count, is_transposed, targets = _form(instruction, target)
     space = space_of(instruction)
@@ -55,7 +59,7 @@ def _ldmatrix(instruction: Instruction) -> Action:
 
 
 def _stmatrix(instruction: Instruction) -> Action:
-    """Make the action of `stmatrix [rows], {registers}`."""
+    """Return an `Action` that executes `stmatrix [rows], {registers}`."""
     address, source = instruction.operands
     count, is_transposed, sources = _form(instruction, source)
     space = space_of(instruction)
@@ -73,7 +77,10 @@ def _stmatrix(instruction: Instruction) -> Action:
 
 
 def _rows(values: Array, count: int) -> Array:
-    """Select the values of the threads whose address is used: the first 8 of each matrix."""
+    """Return the values of the threads that hold a row's address.
+
+    They are the first 8 * `count` threads of each warp.
+    """
     return values.reshape(-1, 32)[:, : 8 * count].reshape(-1)
 
 

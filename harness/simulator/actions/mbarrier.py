@@ -3,18 +3,18 @@
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
 
 A phase is complete when its pending arrivals and its outstanding bytes (the tx-count) are both
-zero. Then the next phase begins, with as many pending arrivals as are expected.
+zero. Then the next phase begins, whose pending arrivals are the expected arrivals.
 
-The layout of the object's 64 bits is not documented. The simulator's, from the lowest bit, is:
+The layout of an mbarrier's 64 bits is not documented. The simulator uses, from the lowest bit:
 
 - 20 bits: pending arrivals
 - 20 bits: expected arrivals
 - 21 bits: tx-count in two's complement
 - 1 bit: parity of the phase
-- 2 bits: mark of a valid object
+- 2 bits: mark of a valid mbarrier
 
-The copies that an mbarrier counts are finished when a thread tests or waits for it, not when they
-start. So a thread that does not wait reads poison.
+The copies that an mbarrier counts are finished when a thread tests or waits at the mbarrier, not
+when the copies start. So a thread that does not wait reads poison.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Phase:
         expected: Arrivals that the next phase will wait for.
         nbytes: Bytes that this phase still waits for.
         parity: 0 or 1, which alternates from phase to phase.
-        completed: How many phases have been completed since the object was read.
+        completed: How many phases have been completed since the mbarrier was read from memory.
     """
 
     pending: int
@@ -62,7 +62,7 @@ class Phase:
 
     @classmethod
     def of(cls, bits: int) -> Phase | None:
-        """Return the state that an object's bits hold, or None if it is not a valid mbarrier."""
+        """Return the state in the 64 bits of an mbarrier, or None if the bits are not valid."""
         if bits >> 62 != _VALID >> 62:
             return None
         nbytes = bits >> 40 & 0x1FFFFF
@@ -71,7 +71,7 @@ class Phase:
 
     @property
     def bits(self) -> int:
-        """The object's 64 bits."""
+        """The 64 bits by which the mbarrier is stored in shared memory."""
         return (
             _VALID
             | self.parity << 61
@@ -81,7 +81,7 @@ class Phase:
         )
 
     def settled(self) -> Phase:
-        """Return the next phase if this one is complete, or else this one."""
+        """Return the next phase if this phase is complete, or else this phase."""
         if self.pending or self.nbytes:
             return self
         return replace(
@@ -89,9 +89,9 @@ class Phase:
         )
 
     def arrived(self, count: int) -> Phase:
-        """Return the state after `count` arrivals.
+        """Return the state after `count` more arrivals.
 
-        Arrivals beyond the pending ones belong to the phases that follow.
+        If there are more arrivals than are pending, the rest counts for the following phases.
         """
         phase = self
         while count:
@@ -109,13 +109,21 @@ It returns the phase afterwards and the state that each thread receives.
 
 
 def by_barrier(active: ActiveThreads, addresses: Array) -> Iterator[tuple[int, int, Lanes]]:
-    """Yield block, shared address and threads for each mbarrier among the addresses."""
+    """Yield the block, the shared address and the threads of each mbarrier among the addresses.
+
+    Args:
+        active: The threads.
+        addresses: Address of an mbarrier, for each thread.
+    """
     for block, address, positions in _grouped(active, addresses):
         yield block, address, active.lanes[positions]
 
 
 def _grouped(active: ActiveThreads, addresses: Array) -> Iterator[tuple[int, int, Array]]:
-    """Yield block, shared address and positions of the threads for each mbarrier."""
+    """Yield the block, the shared address and the threads of each mbarrier among the addresses.
+
+    The threads are given by their positions in `addresses`.
+    """
     plain = addresses & _WINDOW
     blocks = (active.lanes // active.block_threads).astype(np.uint64)
     keys, inverse = np.unique(blocks << np.uint64(32) | plain, return_inverse=True)
@@ -130,10 +138,19 @@ def _states(active: ActiveThreads, space: Space, addresses: Array) -> list[int]:
 
 
 def change(active: ActiveThreads, space: Space, addresses: Array, how: Change) -> Array:
-    """Change the mbarriers at the addresses, and return the state that each thread receives.
+    """Apply a change to the mbarriers at the addresses.
 
-    Threads that act on one mbarrier do so in ascending order. A thread whose address does not hold
-    a valid mbarrier changes nothing and receives 0.
+    Threads with the same mbarrier act in ascending order. A thread whose address does not hold a
+    valid mbarrier changes nothing.
+
+    Args:
+        active: The threads.
+        space: State space of the addresses.
+        addresses: Address of an mbarrier, for each thread.
+        how: Returns the new phase, and the state that each thread receives.
+
+    Returns:
+        The state that each thread receives; 0 for a thread without a valid mbarrier.
     """
     states = _states(active, space, addresses)
     given = np.zeros(len(addresses), np.uint64)
@@ -152,14 +169,22 @@ def change(active: ActiveThreads, space: Space, addresses: Array, how: Change) -
 def _keep(
     active: ActiveThreads, space: Space, position: int, addresses: Array, phase: Phase
 ) -> None:
-    """Write an object's state, in the name of the thread at a position."""
+    """Write the state of an mbarrier to memory, as an access of one thread.
+
+    Args:
+        active: The threads.
+        space: State space of the addresses.
+        position: Position of that thread in `addresses`.
+        addresses: Address of an mbarrier, for each thread.
+        phase: The state.
+    """
     data = np.array([phase.bits], np.uint64).view(np.uint8).reshape(1, 8)
     one = slice(position, position + 1)
     active.write(space, active.lanes[one], addresses[one], data, by=ATOMIC)
 
 
 def raise_pending(active: ActiveThreads, space: Space, addresses: Array) -> None:
-    """Add one pending arrival for each thread."""
+    """Add one to an mbarrier's pending arrivals for each thread that has its address."""
 
     def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
         return replace(phase, pending=phase.pending + len(positions)), []
@@ -168,7 +193,11 @@ def raise_pending(active: ActiveThreads, space: Space, addresses: Array) -> None
 
 
 def deliver(active: ActiveThreads, space: Space, addresses: Array) -> None:
-    """Finish the copies that the mbarriers at the addresses count, and count them as done."""
+    """Finish the copies that the mbarriers at the addresses count.
+
+    Each mbarrier's pending bytes and arrivals decrease by those of the finished copies, which may
+    complete the phase.
+    """
     for block, barrier, positions in _grouped(active, addresses):
         deliveries = active.deliveries.take(block, barrier)
         if not deliveries:
@@ -191,7 +220,7 @@ def deliver(active: ActiveThreads, space: Space, addresses: Array) -> None:
 
 
 def _init(instruction: Instruction, space: Space) -> Action:
-    """Make the action of `mbarrier.init [at], count`."""
+    """Return an `Action` that executes `mbarrier.init [at], count`."""
     address, count = instruction.operands
 
     def run(active: ActiveThreads, at: Array, counts: Array) -> None:
@@ -205,7 +234,7 @@ def _init(instruction: Instruction, space: Space) -> Action:
 
 
 def _inval(instruction: Instruction, space: Space) -> Action:
-    """Make the action of `mbarrier.inval [at]`."""
+    """Return an `Action` that executes `mbarrier.inval [at]`."""
     (address,) = instruction.operands
     return Action(
         (Input(address, "u64"),),
@@ -216,7 +245,7 @@ def _inval(instruction: Instruction, space: Space) -> Action:
 
 
 def _transaction(instruction: Instruction, space: Space, sign: int) -> Action:
-    """Make the action of expect_tx (`sign` 1) or complete_tx (`sign` -1).
+    """Return an `Action` for `mbarrier.expect_tx` (`sign` 1) or `mbarrier.complete_tx` (`sign` -1).
 
     Only complete_tx can complete the phase.
     """
@@ -234,7 +263,10 @@ def _transaction(instruction: Instruction, space: Space, sign: int) -> Action:
 
 
 def _arrive(instruction: Instruction, space: Space) -> Action:
-    """Make the action of arrive or arrive_drop, with or without `.expect_tx` and `.noComplete`."""
+    """Return an `Action` for `mbarrier.arrive` or `mbarrier.arrive_drop`.
+
+    Both may have `.expect_tx` or `.noComplete`.
+    """
     state, address, *rest = instruction.operands
     drops = instruction.modifiers[0] == "arrive_drop"
     expects = "expect_tx" in instruction.modifiers
@@ -267,9 +299,9 @@ def _arrive(instruction: Instruction, space: Space) -> Action:
 
 
 def deliver_complete(active: ActiveThreads, space: Space, addresses: Array) -> None:
-    """Finish the copies of mbarriers without pending arrivals.
+    """Finish the copies of mbarriers that have no pending arrivals.
 
-    The next arrival there belongs to the next phase, so the current phase must be completed first.
+    The next arrival belongs to the next phase, so the current phase must be completed first.
     """
     states = _states(active, space, addresses)
     full = [i for i, bits in enumerate(states) if (p := Phase.of(bits)) and not p.pending]
@@ -278,13 +310,14 @@ def deliver_complete(active: ActiveThreads, space: Space, addresses: Array) -> N
 
 
 def _wait(instruction: Instruction, space: Space) -> Action:
-    """Make the action of test_wait or try_wait, which test whether a phase is complete.
+    """Return an `Action` that executes `mbarrier.test_wait` or `mbarrier.try_wait`.
 
-    The operand identifies the phase by its state or, with `.parity`, by its parity.
+    The result is whether a phase is complete. An operand identifies the phase by its state or, with
+    `.parity`, by its parity.
 
-    Both instructions let other threads run first if the phase is not complete. So no thread spins
-    while the thread that it waits for can run. The time limit of try_wait expires when no thread
-    can run any more.
+    If the phase is not complete, both instructions let other threads run first. So no thread spins
+    while a thread that could complete the phase can run. The time limit of try_wait expires when no
+    thread can run any more.
     """
     result, address, phase_or_state, *_ = instruction.operands
     by_parity = "parity" in instruction.modifiers
@@ -313,7 +346,7 @@ def _wait(instruction: Instruction, space: Space) -> Action:
 
 
 def _pending_count(instruction: Instruction) -> Action:
-    """Make the action of `mbarrier.pending_count count, state`."""
+    """Return an `Action` that executes `mbarrier.pending_count count, state`."""
     count, state = instruction.operands
 
     def run(_active: ActiveThreads, bits: Array) -> list[Array]:
@@ -323,7 +356,7 @@ def _pending_count(instruction: Instruction) -> Action:
 
 
 def _mbarrier(instruction: Instruction) -> Action:
-    """Return the action of a form of `mbarrier`."""
+    """Return an `Action` that executes any form of `mbarrier`."""
     modifiers = instruction.modifiers
     known = ("parity", "expect_tx", "noComplete", "b64")
     rest = [m for m in rest_of(instruction, *known) if space_named(m) is not Space.SHARED]

@@ -4,10 +4,10 @@ Source: PTX ISA, "Matrix fragments for mma".
 
 All shapes follow one pattern. Thread l has g = l / 4 and t = l mod 4.
 
-- A 32-bit register of A holds e = 32 / width elements; a 64-bit register of f64 holds one. They are
-  row g, columns e t ... e t + e - 1 of an 8 x 4e tile. The registers follow the tiles of A down the
-  rows first.
-- B is the same with rows and columns exchanged.
+- A 32-bit register of A holds e = 32 / width elements; a 64-bit register of f64 holds one. These
+  elements are row g, columns e t ... e t + e - 1 of an 8 x 4e tile. The next register is of the
+  tile below; after the lowest tile follow those to the right.
+- B is laid out like A, with rows and columns exchanged.
 - Registers 2 i and 2 i + 1 of C and D hold columns 2 t and 2 t + 1 of row g + 8 i. In float16 one
   register holds both.
 
@@ -69,7 +69,7 @@ _DTYPES: Mapping[str, type[np.generic]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Form:
-    """Shape and types of a matrix multiplication D = A B + C.
+    """Shape and types of a matrix multiplication D = A B + C by tensor cores.
 
     Attributes:
         m: Rows of A, C and D.
@@ -93,14 +93,14 @@ class Form:
 
     @property
     def is_of_bytes(self) -> bool:
-        """True if the factors are 8-bit floats."""
+        """True if A and B hold 8-bit floats."""
         return self.a in ("e4m3", "e5m2")
 
     def multiply(self, active: ActiveThreads, a: Array, b: Array, c: Array) -> Array:
-        """Return a b + c for matrices of decoded numbers, with the tensor core's rounding.
+        """Return a b + c for `count` matrices of each kind, with the tensor core's rounding.
 
         Args:
-            active: The threads, for the simulator's C functions.
+            active: The threads, which give access to the simulator's C functions.
             a: float64, (count, m, k).
             b: float64, (count, k, n).
             c: In the dtype of this form's C, (count, m, n).
@@ -117,9 +117,15 @@ class Form:
 
 
 def lines(registers: tuple[Array, ...], kind: str, blocks: int) -> Array:
-    """Decode the rows of A, or the columns of B, as numbers: (warps, lines, k).
+    """Return the matrix A, or the transposed B, that a warp's registers hold, as decoded numbers.
 
-    There are 8 * `blocks` lines.
+    Args:
+        registers: The registers; each is an array with one element for each thread.
+        kind: PTX type of the elements.
+        blocks: Rows of A, or columns of B, divided by 8.
+
+    Returns:
+        (warps, 8 * blocks, k) numbers.
     """
     dtype, decode = DECODE[kind]
     words = np.stack(registers)
@@ -130,12 +136,18 @@ def lines(registers: tuple[Array, ...], kind: str, blocks: int) -> Array:
 
 
 def each_register(kind: str) -> int:
-    """Return how many elements of a format a register holds."""
+    """Return how many elements of the PTX type `kind` one register holds."""
     return 1 if kind == "f64" else 4 // np.dtype(DECODE[kind][0]).itemsize
 
 
 def sums(registers: tuple[Array, ...], kind: str, m: int) -> Array:
-    """Return the matrix of accumulators that registers hold: (warps, m, 8)."""
+    """Return the accumulator matrices that the registers of warps hold: (warps, m, 8).
+
+    Args:
+        registers: The registers; each is an array with one element for each thread.
+        kind: PTX type of the elements.
+        m: Rows of the matrix.
+    """
     words = np.stack(registers).view(_DTYPES[kind])
     if kind == "f16":
         tile = words.reshape(m // 8, -1, 8, 4, 2).transpose(1, 0, 2, 3, 4)
@@ -145,7 +157,7 @@ def sums(registers: tuple[Array, ...], kind: str, m: int) -> Array:
 
 
 def registers_of(matrix: Array, kind: str) -> list[Array]:
-    """Return the registers that hold a matrix of accumulators: the inverse of `sums`."""
+    """Return the registers that hold accumulator matrices (warps, m, 8): the inverse of `sums`."""
     warps, m, _ = matrix.shape
     tile = matrix.reshape(warps, m // 8, 8, 4, 2)
     if kind == "f16":
@@ -158,18 +170,28 @@ def registers_of(matrix: Array, kind: str) -> list[Array]:
 
 
 def register_count(rows: int, columns: int, kind: str) -> int:
-    """Return how many registers of each thread hold a warp's matrix of rows x columns."""
+    """Return how many registers of each thread a matrix needs that is spread over a warp.
+
+    Args:
+        rows: Rows of the matrix.
+        columns: Columns of the matrix.
+        kind: PTX type of the elements.
+    """
     bits = {"f16": 16, "bf16": 16, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f64": 64}.get(kind, 32)
     return max(rows * columns * bits // (32 * (64 if kind == "f64" else 32)), 1)
 
 
 def register_kind(kind: str) -> str:
-    """Return the PTX type of the registers that hold elements of a format."""
+    """Return the PTX type of the registers for elements of type `kind`: b64 for f64, else b32."""
     return "b64" if kind == "f64" else "b32"
 
 
 def _form(instruction: Instruction) -> Form:
-    """Return the form of `mma.sync`, after checking that it exists in the PTX ISA."""
+    """Return the shape and types of an `mma.sync`.
+
+    Raises:
+        UnknownForm, ValueError, KeyError: The PTX ISA does not have this form.
+    """
     modifiers = list(instruction.modifiers)
     saturates = "satfinite" in modifiers
     modifiers = [m for m in modifiers if m not in ("satfinite", "sync", "aligned")]
@@ -183,7 +205,7 @@ def _form(instruction: Instruction) -> Form:
 
 
 def _mma(instruction: Instruction) -> Action:
-    """Make the action of `mma.sync d, a, b, c`."""
+    """Return an `Action` that executes `mma.sync d, a, b, c`."""
     form = _form(instruction)
     d, a, b, c = (parts_of(operand) for operand in instruction.operands)
     counts = (

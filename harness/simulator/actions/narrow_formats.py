@@ -1,4 +1,4 @@
-"""Decoding of the formats that tensor cores multiply to exact float64 numbers."""
+"""Decoding of the number formats of tensor cores to float64, which is exact."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def _bf16(bits: Array) -> Array:
 
 
 def _tf32(bits: Array) -> Array:
-    """Decode the upper 19 bits, and ignore the lower ones.
+    """Decode tf32, the upper 19 bits of each 32-bit word; the lower 13 bits are ignored.
 
-    The PTX ISA expects the program to have rounded the number to tf32 before.
+    The PTX ISA expects that the program has rounded the number to tf32.
     """
     return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
 def _e4m3(bits: Array) -> Array:
-    """Decode 4 bits of exponent and 3 bits of mantissa.
+    """Decode e4m3: floats with 4 bits of exponent and 3 bits of mantissa.
 
     The format has no infinities. NaN has all bits set except the sign.
     """
@@ -43,7 +43,7 @@ def _e4m3(bits: Array) -> Array:
 
 
 def _e5m2(bits: Array) -> Array:
-    """Decode the upper byte of a float16 whose lower byte is zero."""
+    """Decode e5m2: floats with 5 bits of exponent and 2 of mantissa, the upper half of float16."""
     return (bits.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float64)
 
 

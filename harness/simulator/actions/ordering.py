@@ -1,7 +1,7 @@
 """The interface by which actions report agents, arrivals and waits to race detection.
 
-An agent is the unit that accesses memory for a thread: the thread itself, or an asynchronous unit
-such as the copies that one mbarrier counts. sanitizer/agents.py implements the interface.
+An agent is a unit that accesses memory: a thread, or an asynchronous unit such as the copies that
+one mbarrier counts. sanitizer/agents.py implements the interface.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _ATOMIC = 3
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """The unit that does an access, as `sim_actor` in race.h describes it.
+    """The unit that makes a memory access, as `sim_actor` in race.h describes it.
 
     Attributes:
-        number: The agent's number in its block; 0xFFFF is the thread, 0xFFFE copies that it waits
-            for by itself.
+        number: The agent's number in its block. 0xFFFF is the thread that executes the instruction;
+            0xFFFE means copies that this thread itself waits for.
         clock: The agent's clock at the access.
         how: The kind of access: 0 is plain, 3 is atomic.
     """
@@ -34,7 +34,7 @@ class Agent:
 
     @property
     def is_asynchronous(self) -> bool:
-        """True if its accesses may continue after the instruction that starts them."""
+        """True if the agent's accesses may continue after the instruction that starts them."""
         return self.number != THREAD.number
 
 
@@ -47,36 +47,37 @@ COPIES = Agent(0xFFFE)
 
 
 class Ordering(Protocol):
-    """The receiver of the events that order threads and asynchronous agents.
+    """The receiver of the events that order the accesses of threads and asynchronous agents.
 
-    The number of a block in the chunk and an address in its shared memory identify an mbarrier.
-    `lanes` are threads of one block.
+    An mbarrier is identified by the number of its block in the chunk (the blocks that run together)
+    and by its address in shared memory. `lanes` are numbers of threads of one block.
     """
 
     def arrived(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """Record an arrival of threads at an mbarrier.
+        """Record that threads arrive at an mbarrier.
 
-        Threads that wait for this phase are ordered after everything that the arriving threads did
-        or saw before.
+        A thread that waits for the mbarrier's current phase comes after all accesses that the
+        arriving threads made before. It also comes after all accesses that those threads came
+        after.
         """
 
     def completed(self, block: int, barrier: int) -> None:
-        """Record that the mbarrier's phase is complete."""
+        """Record that the current phase of an mbarrier is complete."""
 
     def waited(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """Record that the threads have seen the completion of the last phase."""
+        """Record that threads have seen that the last phase of an mbarrier is complete."""
 
     def counted_by(self, block: int, barrier: int) -> Agent:
-        """Return the agent of the copies that the mbarrier's current phase counts."""
+        """Return the agent for the copies that an mbarrier counts in its current phase."""
 
     def multiplied(self, lanes: Lanes) -> Agent:
-        """Record the start of a warpgroup's wgmma, and return the agent that reads its matrices."""
+        """Record that a warpgroup starts a `wgmma`; return the agent that reads its matrices."""
 
     def committed(self, lanes: Lanes) -> None:
-        """Record that the threads close a group of wgmmas."""
+        """Record that threads close a group of `wgmma` instructions."""
 
     def drained(self, lanes: Lanes, groups_left: int) -> None:
-        """Record a wait for all groups of wgmmas except the latest `groups_left`."""
+        """Record that threads wait for all groups of `wgmma` except the latest `groups_left`."""
 
 
 class Unordered:
@@ -92,11 +93,11 @@ class Unordered:
         """Do nothing."""
 
     def counted_by(self, block: int, barrier: int) -> Agent:  # noqa: ARG002 - as in Ordering
-        """Return an asynchronous agent, so that the copies are still pending until a wait."""
+        """Return an asynchronous agent, so that the copies stay unfinished until a wait."""
         return COPIES
 
     def multiplied(self, lanes: Lanes) -> Agent:  # noqa: ARG002 - as in Ordering
-        """Return an asynchronous agent."""
+        """Return an asynchronous agent for the warpgroup's reads."""
         return COPIES
 
     def committed(self, lanes: Lanes) -> None:

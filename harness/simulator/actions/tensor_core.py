@@ -1,4 +1,4 @@
-"""The model of a tensor core's arithmetic: how it multiplies and adds, bit for bit.
+"""The model of a tensor core's arithmetic, which predicts the results of mma bit for bit.
 
 The model is that of Fasi, Higham, Mikaitis and Pranesh ("Numerical behavior of NVIDIA tensor
 cores", PeerJ Computer Science 7:e330, 2021). The parameters for the H100 are those of Khattak and
@@ -7,19 +7,19 @@ Mikaitis ("Accurate models of NVIDIA tensor cores", arXiv:2512.07004, 2025).
 A tensor core sums a block of products and the accumulator at once:
 
 1. The products are exact.
-2. Every term is aligned to the largest exponent among the terms. It is then cut off, towards zero,
-   some bits below the last bit of float32.
+2. Every term is aligned to the largest exponent among the terms. The term is then cut off, towards
+   zero, some bits below the last bit of float32.
 3. The sum of the terms is exact.
 4. The result is rounded towards zero to float32, or to nearest to float16.
 
-A longer sum is one block after the other, with the accumulator rounded in between. Integers are
-exact, modulo 2^32 or saturated. float64 is one fma after the other.
+A longer sum is computed block after block, and the accumulator is rounded in between. Sums of
+integers are exact, modulo 2^32 or saturated. Sums of float64 are one fma after the other.
 
-benchmarks/tensor_core_probe.cu measures on a GPU what the model predicts. On an H200, mma.sync of
-f16, bf16, tf32 and e4m3 equals the model bit for bit. mma.sync of 8-bit floats is not an
-instruction of its own there. It is two of f16, for the lower and then the upper pair of every four
-elements, and an addition of c. According to the literature, wgmma has an instruction of its own for
-them, with fewer bits.
+benchmarks/tensor_core_probe.cu measures a GPU's results for comparison with the model. On an H200,
+mma.sync of f16, bf16, tf32 and e4m3 equals the model bit for bit. The H200 has no instruction for
+mma.sync of 8-bit floats. It executes two of f16, for the lower and then the upper pair of every
+four elements, and adds c. According to the literature, the H200 has an instruction for wgmma of
+8-bit floats, which keeps fewer bits.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _NO_EXPONENT = -100000
 
 @dataclass(frozen=True)
 class Model:
-    """Parameters of the sum.
+    """Parameters of a tensor core's sum of products for one number format.
 
     Attributes:
-        terms: How many products are summed at once.
-        extra_bits: Bits that are kept below the last bit of a float32 of the largest exponent.
+        terms: Number of products that are summed at once.
+        extra_bits: Bits that are kept below the last bit of a float32 with the largest exponent.
         factor_exponents: The smallest exponent of a factor, which subnormal factors have.
         least_exponent: The smallest exponent that terms are aligned to.
     """
@@ -72,7 +72,7 @@ Block = Callable[..., None]
 
 
 def multiply_add(library: ctypes.CDLL, model: Model, a: Array, b: Array, c: Array) -> Array:
-    """Return a b + c as a tensor core computes it, in the dtype of c.
+    """Return a b + c in the dtype of c, with the rounding of a tensor core.
 
     Args:
         library: The C library with `sim_tensor_block` of tensor.c.
@@ -110,10 +110,10 @@ def multiply_add(library: ctypes.CDLL, model: Model, a: Array, b: Array, c: Arra
 
 
 def multiply_add_bytes(library: ctypes.CDLL, a: Array, b: Array, c: Array) -> Array:
-    """Return a b + c for 8-bit floats as mma.sync computes it, in float32.
+    """Return a b + c in float32 for 8-bit floats, with the rounding of mma.sync.
 
     The products are summed in two steps of f16, the lower pair of every four elements first. Then c
-    is added.
+    is added. The shapes are those of `multiply_add`.
     """
     k = np.arange(a.shape[2])
     order = np.concatenate([k[k % 4 < 2], k[k % 4 >= 2]])
@@ -137,7 +137,10 @@ def multiply_add_integers(a: Array, b: Array, c: Array, *, saturates: bool) -> A
 
 
 def multiply_add_doubles(fma: Callable[..., None], a: Array, b: Array, c: Array) -> Array:
-    """Return a b + c for float64: one fma after the other, with k ascending."""
+    """Return a b + c for float64: one `fma` after the other, with k ascending.
+
+    The shapes are those of `multiply_add`.
+    """
     for step in range(a.shape[2]):
         out = np.empty(c.shape)
         x, y = np.broadcast_arrays(a[:, :, step, None], b[:, None, step, :])
@@ -152,7 +155,10 @@ def _exponents(values: Array, least: int) -> Array:
 
 
 def _rounded(exact: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Round a sum to nearest in float16, or towards zero in float32; a zero sum becomes +0."""
+    """Round an exact sum to `dtype`: to nearest for float16, towards zero for float32.
+
+    A sum of zero becomes +0.
+    """
     # NumPy rounds to nearest. A float32 whose magnitude grew is stepped back towards zero. Adding
     # +0 turns -0 into +0.
     if dtype == np.float16:
@@ -163,7 +169,7 @@ def _rounded(exact: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 def _canonical(values: Array) -> Array:
-    """Replace every NaN by the hardware's, in which all bits except the sign are set."""
+    """Replace every NaN by a GPU's NaN, in which all bits except the sign are set."""
     unsigned = np.dtype(f"u{values.dtype.itemsize}")
     nan = unsigned.type(2 ** (8 * values.dtype.itemsize - 1) - 1)
     bits = np.where(np.isnan(values), nan, values.view(unsigned))

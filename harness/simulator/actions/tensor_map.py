@@ -1,4 +1,4 @@
-"""Tensor maps: decoding of a CUtensorMap that tensor_map.c encoded, and the places of its boxes."""
+"""Decoding of tensor maps (CUtensorMap) that tensor_map.c encoded, and the addresses of boxes."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _FLUSHED, _TF32 = (10, 12), (11, 12)
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor in global memory, and the shape of the box that one copy moves.
+    """A tensor in global memory, and the shape of the box (a sub-tensor) that one copy moves.
 
-    The contiguous dimension comes first.
+    The contiguous dimension comes first in every tuple.
 
     Attributes:
         address: Address of the first element.
-        dims: Elements of the tensor in each dimension.
+        dims: Size of the tensor in each dimension, in elements.
         strides: Bytes from an element to the next in each dimension.
-        counts: Elements of the box in each dimension.
-        steps: The box takes every how many-th element of the tensor in each dimension.
-        width: Bytes of an element.
+        counts: Size of the box in each dimension, in elements.
+        steps: Distance in the tensor between neighbouring elements of the box, in each dimension.
+        width: Size of an element in bytes.
         type: The CUtensorMapDataType.
         swizzle: The CUtensorMapSwizzle: 0 for none, 1, 2, 3 for 32, 64, 128 bytes.
         fills_with_nan: True if elements outside of the tensor are NaN and not zero.
@@ -56,9 +56,9 @@ class TensorMap:
 
     @classmethod
     def decode(cls, data: bytes) -> TensorMap | None:
-        """Return the map in 128 bytes, or None if they are not a tensor map.
+        """Return the tensor map that 128 bytes hold, or None if they are not a valid tensor map.
 
-        A kernel can write any bytes there, so every field is checked.
+        A kernel can write any bytes to a tensor map, so every field is checked.
         """
         entry = TensorMapEntry.from_buffer_copy(data)
         rank = entry.rank
@@ -92,11 +92,12 @@ class TensorMap:
         return int(np.prod(self.counts)) * self.width
 
     def rows(self, start: tuple[int, ...]) -> tuple[Array, Array, slice]:
-        """Return the part of the box at `start` that is inside the tensor.
+        """Return the part of a box inside the tensor; the box begins at coordinates `start`.
 
         Returns:
-            The numbers of the box's rows that are inside; for each of them the address of its first
-            element inside; and the elements of a row that are inside, the same for all rows.
+            The indices of the box's rows that are inside, and the address of the first element
+            inside for each of them. The last result is the range of a row's elements that are
+            inside, which is the same for all rows.
         """
         first = min(max(-start[0], 0), self.counts[0])
         last = max(min(self.counts[0], self.dims[0] - start[0]), first)
@@ -118,14 +119,15 @@ class TensorMap:
         return np.array(numbers, np.int64), np.array(addresses, np.uint64), slice(first, last)
 
     def outside(self) -> Array:
-        """Return the bytes of an element outside of the tensor."""
+        """Return the bytes that a copy writes for an element outside of the tensor."""
         nan = _NANS.get(self.type, 0) if self.fills_with_nan else 0
         return np.frombuffer(nan.to_bytes(self.width, "little"), np.uint8)
 
     def converted(self, elements: Array) -> Array:
-        """Convert elements as a load does: flush subnormal numbers, and round to tf32.
+        """Convert elements as a copy from the tensor does.
 
-        The element type selects either, both or neither.
+        Depending on the element type, subnormal numbers become zero, numbers are rounded to tf32,
+        both, or neither.
         """
         if self.type in _FLUSHED or self.type in _TF32:
             values = elements.view(np.float32)
@@ -140,9 +142,9 @@ class TensorMap:
 
 
 def swizzled(addresses: Array, mode: int) -> Array:
-    """Permute shared addresses of 16-byte chunks within 32, 64 or 128 bytes (modes 1, 2, 3).
+    """Permute the shared addresses of 16-byte chunks within 32, 64 or 128 bytes (modes 1, 2, 3).
 
-    The number of the chunk is combined by exclusive or with that of its 128-byte line (CUDA C++
+    The number of a chunk is combined by exclusive or with the number of its 128-byte line (CUDA C++
     programming guide, "Shared memory bank swizzling").
     """
     mask = np.uint64((1 << mode) - 1)

@@ -1,8 +1,8 @@
-"""Unfinished asynchronous copies.
+"""Asynchronous copies that no thread has waited for yet.
 
-Their data is already at the target, but reads as poison until a thread has waited for it. So a read
-whose result is undefined on a GPU gives a wrong result here. All copies are finished when the
-kernel ends, at the latest.
+The data of a copy is already at the target, but reads as poison until a thread has waited for the
+copy. So a read whose result is undefined on a GPU gives a wrong result here. All copies are
+finished when the kernel ends, at the latest.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Transfer:
-    """Rows of memory that an asynchronous copy writes or reads.
+    """The rows of memory that an asynchronous copy writes or reads; a row is a range of bytes.
 
     Attributes:
         space: The state space of the addresses.
-        lanes: The thread that started the copy, for each row.
-        addresses: The first byte of each row.
-        nbytes: Bytes of a row.
+        lanes: The thread that started the copy of each row.
+        addresses: The address of the first byte of each row.
+        nbytes: The length of a row in bytes.
         is_read: True if the rows are the source of the copy.
     """
 
@@ -41,24 +41,24 @@ class Transfer:
 
 
 class Waiting(Protocol):
-    """Threads that wait for their copies."""
+    """Threads that wait for copies which they started."""
 
     @property
     def lanes(self) -> Lanes:
-        """The threads' numbers in the chunk."""
+        """The numbers of the threads among all threads that run together."""
 
     def settle(self, transfer: Transfer) -> None:
-        """Finish a copy that the threads have waited for."""
+        """Finish a copy after the threads that started it have waited for it."""
 
 
 @dataclass
 class _Started:
-    """A copy that has been started.
+    """An asynchronous copy, and the rows of it that are unfinished.
 
     Attributes:
         transfer: The copy.
-        groups: For each row, the number of its thread's group that contains it.
-        open: For each row, True until it is finished.
+        groups: The group of each row, by its number among the groups of the row's thread.
+        open: For each row, True until its copy is finished.
     """
 
     transfer: Transfer
@@ -67,9 +67,10 @@ class _Started:
 
 
 class GroupedCopies:
-    """Copies in the groups of the threads that started them (`cp.async`, bulk stores).
+    """Unfinished copies in groups that threads close and wait for (`cp.async`, bulk stores).
 
-    Each thread numbers its groups from 0. A copy is in the group that is open when it starts.
+    Each thread numbers its groups from 0. A copy belongs to the group that is open when the copy
+    starts.
 
     Args:
         lanes: The number of threads.
@@ -80,28 +81,33 @@ class GroupedCopies:
         self._closed = np.zeros(lanes, np.int64)
 
     def start(self, transfer: Transfer) -> None:
-        """Add a copy to the threads' open groups."""
+        """Add a copy to the open group of each thread that started it."""
         groups = self._closed[transfer.lanes]
         self._started.append(_Started(transfer, groups, np.ones(len(groups), np.bool_)))
 
     def commit(self, lanes: Lanes) -> None:
-        """Close the threads' open groups."""
+        """Close the open group of each of these threads."""
         self._closed[lanes] += 1
 
     def wait(self, waiting: Waiting, groups_left: int) -> None:
-        """Finish all closed groups of the threads except the latest `groups_left`."""
+        """Finish all closed groups of the waiting threads except the latest `groups_left`."""
         limit = np.full(len(self._closed), -1)
         limit[waiting.lanes] = self._closed[waiting.lanes] - groups_left
         self._finish(waiting, limit)
 
     def wait_all(self, waiting: Waiting) -> None:
-        """Finish every copy of the threads, in closed groups and open ones."""
+        """Finish every copy of the waiting threads, in closed groups and open ones."""
         limit = np.full(len(self._closed), -1)
         limit[waiting.lanes] = self._closed[waiting.lanes] + 1
         self._finish(waiting, limit)
 
     def _finish(self, waiting: Waiting, limit: Array) -> None:
-        """Settle the rows in groups below their thread's limit."""
+        """Finish the copies of rows whose group has a number below `limit`.
+
+        Args:
+            waiting: The threads that wait.
+            limit: The first group of each thread that stays unfinished.
+        """
         left = []
         for started in self._started:
             done = started.open & (started.groups < limit[started.transfer.lanes])
@@ -113,7 +119,7 @@ class GroupedCopies:
         self._started = left
 
     def take(self, lanes: Lanes) -> tuple[Transfer, ...]:
-        """Remove and return the unfinished copies of the threads."""
+        """Remove and return the unfinished copies that the threads `lanes` started."""
         wanted = np.zeros(len(self._closed), np.bool_)
         wanted[lanes] = True
         taken, left = [], []
@@ -128,7 +134,7 @@ class GroupedCopies:
         return tuple(taken)
 
     def drain(self) -> Iterator[Transfer]:
-        """Remove and yield all unfinished copies."""
+        """Remove and yield all unfinished copies, and number the groups from 0 again."""
         started, self._started = self._started, []
         self._closed[...] = 0
         for one in started:
@@ -137,11 +143,11 @@ class GroupedCopies:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Copies that an mbarrier counts.
+    """Copies that an mbarrier counts when they are finished.
 
     Attributes:
         transfers: The copies.
-        nbytes: The bytes that the mbarrier's tx-count decreases by.
+        nbytes: The bytes by which the mbarrier's tx-count decreases.
         arrivals: The arrivals that the copies count as; 0 for copies that are counted in bytes.
     """
 
@@ -152,20 +158,20 @@ class Delivery:
 
 @dataclass
 class BarrierDeliveries:
-    """The unfinished copies of all mbarriers, by block and shared address."""
+    """The unfinished copies that mbarriers count, by the mbarrier's block and shared address."""
 
     _started: dict[tuple[int, int], list[Delivery]] = field(default_factory=dict)
 
     def start(self, delivery: Delivery, block: int, barrier: int) -> None:
-        """Add copies that the mbarrier at shared address `barrier` of the block counts."""
+        """Add copies that the mbarrier of `block` at shared address `barrier` counts."""
         self._started.setdefault((block, barrier), []).append(delivery)
 
     def take(self, block: int, barrier: int) -> list[Delivery]:
-        """Remove and return the copies that the mbarrier counts."""
+        """Remove and return the copies that the mbarrier of `block` at address `barrier` counts."""
         return self._started.pop((block, barrier), [])
 
     def drain(self) -> Iterator[Transfer]:
-        """Remove and yield all unfinished copies."""
+        """Remove and yield the unfinished copies of all mbarriers."""
         started, self._started = self._started, {}
         for deliveries in started.values():
             for delivery in deliveries:
@@ -173,5 +179,5 @@ class BarrierDeliveries:
 
 
 def part(transfer: Transfer, rows: Array) -> Transfer:
-    """Return a copy's selected rows."""
+    """Return a copy with only the rows that `rows` selects."""
     return replace(transfer, lanes=transfer.lanes[rows], addresses=transfer.addresses[rows])

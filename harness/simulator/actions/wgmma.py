@@ -1,14 +1,15 @@
-"""wgmma: the product of matrices in shared memory (or A in registers) by the four warps of a group.
+"""wgmma: the product of two matrices by the four warps of a warpgroup.
 
 Source: PTX ISA, "Asynchronous warpgroup level matrix multiply-accumulate".
 
-Warp w of the group has rows 16 w ... 16 w + 15 of A and D, in the fragments of mma.sync (mma.py).
-D has four registers for every eight columns, or two for float16.
+B is in shared memory; A is in shared memory or in registers. Warp w of the warpgroup holds rows
+16 w ... 16 w + 15 of A and D in its registers, laid out as for mma.sync (mma.py). D has four
+registers for every eight columns, or two if it is float16.
 
-A matrix descriptor describes the places of the 16-byte chunks of a matrix in shared memory. A line
-is a row of A or a column of B. T is the number of elements of a chunk. W is the number of chunks in
-a swizzle span: 1, 2, 4, 8 for none, 32, 64, 128 bytes. LBO and SBO are the descriptor's leading and
-stride byte offsets. All offsets below are in bytes from the descriptor's start.
+A matrix descriptor describes the addresses of the 16-byte chunks of a matrix in shared memory. A
+line is a row of A or a column of B. T is the number of elements of a chunk. W is the number of
+chunks in a swizzle span: 1, 2, 4, 8 for none, 32, 64, 128 bytes. LBO and SBO are the descriptor's
+leading and stride byte offsets. All offsets below are in bytes from the descriptor's start.
 
 In a K-major matrix, the chunk with line l and elements k T ... is at
 
@@ -19,13 +20,14 @@ l T ... is at
 
     16 (l mod W) + LBO (l / W) + 16 W (k mod 8) + SBO (k / 8)
 
-Without swizzling, SBO l replaces the first two terms and LBO (k / 8) the last one. Bits 4 to 6 of
-the resulting address are combined with bits 7 to 9, as in tensor maps. The canonical layouts of
-CUTLASS (cute/atom/mma_traits_sm90_gmma.hpp) agree with these formulas.
+Without swizzling, SBO l replaces the first two terms, and LBO (k / 8) replaces the last term. Bits
+4 to 6 of the resulting address are combined by exclusive or with bits 7 to 9, as in tensor maps.
+The canonical layouts of CUTLASS (cute/atom/mma_traits_sm90_gmma.hpp) agree with these formulas.
 
 The simulator multiplies when the instruction is issued. Race detection treats shared memory as read
-until the wait. That registers are written until the wait is not modelled: nvcc's PTX may copy such
-registers before the wait in correct programs, and ptxas resolves that on a GPU.
+until the wait. On a GPU, registers may also be written until the wait, but the simulator does not
+model that. nvcc's PTX may copy such registers before the wait in correct programs, and ptxas
+resolves this.
 """
 
 from __future__ import annotations
@@ -59,14 +61,14 @@ _CHUNK = 16
 
 @dataclass(frozen=True)
 class Descriptor:
-    """Fields of matrix descriptors, one element for each warpgroup.
+    """Fields of matrix descriptors; each field is an array with one element for each warpgroup.
 
     Attributes:
         start: Shared address of the matrix, in bytes.
-        leading: Leading byte offset (LBO).
-        stride: Stride byte offset (SBO).
+        leading: Leading byte offset (LBO), in bytes.
+        stride: Stride byte offset (SBO), in bytes.
         base_offset: Number of 128-byte lines by which the swizzle pattern is shifted.
-        span_bits: 0 to 3 for swizzling within 16 (none), 32, 64 and 128 bytes.
+        span_bits: 0, 1, 2, 3 for swizzling within 16 (none), 32, 64, 128 bytes.
     """
 
     start: Array
@@ -77,7 +79,7 @@ class Descriptor:
 
     @classmethod
     def of(cls, bits: Array) -> Descriptor:
-        """Return the fields of 64-bit descriptors."""
+        """Return the fields of an array of 64-bit matrix descriptors."""
 
         def field(low: int, count: int) -> Array:
             return (bits >> np.uint64(low)) & np.uint64((1 << count) - 1)
@@ -93,15 +95,15 @@ class Descriptor:
         )
 
     def chunks(self, across: int, along: int, *, is_k_major: bool) -> Array:
-        """Return the shared addresses of a matrix's chunks, by the formulas above.
+        """Return the shared addresses of a matrix's 16-byte chunks, by the module's formulas.
 
         Args:
-            across: Lines of a K-major matrix, or columns k of an MN-major one.
+            across: Lines of a K-major matrix, or columns k of an MN-major matrix.
             along: Chunks of a line, or of a column.
             is_k_major: True if the elements of a chunk are neighbours along k.
 
         Returns:
-            (warpgroup, line, chunk of k) or (warpgroup, k, chunk of lines).
+            Addresses for (warpgroup, line, chunk of k) or (warpgroup, k, chunk of lines).
         """
         outer = np.arange(across, dtype=np.uint64)[None, :, None]
         inner = np.arange(along, dtype=np.uint64)[None, None, :]
@@ -126,9 +128,10 @@ class Descriptor:
 
 @dataclass(frozen=True)
 class _Matrix:
-    """The form of a factor in shared memory.
+    """The shape and layout of A or B in shared memory.
 
-    Every warp reads all lines of B, but only its own sixteen lines of A.
+    A line is a row of A or a column of B. Every warp reads all lines of B, but only its own sixteen
+    lines of A.
 
     Attributes:
         kind: PTX type of the elements.
@@ -145,12 +148,16 @@ class _Matrix:
     is_a: bool
 
     def read(self, active: ActiveThreads, bits: Array, agents: list[Agent]) -> Array:
-        """Return the elements (warpgroup, line, k) of the matrices that descriptors describe.
+        """Read the matrices that descriptors describe, one for each warpgroup.
 
         Args:
             active: The threads, whose number is a multiple of a warpgroup's.
-            bits: The descriptor of each thread; the first one of a warpgroup is used.
-            agents: The agent that reads the matrix, for each warpgroup.
+            bits: The matrix descriptor of each thread; that of the first thread in a warpgroup is
+                used.
+            agents: The agent that reads the matrix, for each warpgroup, for race detection.
+
+        Returns:
+            The decoded elements (warpgroup, line, k).
         """
         descriptor = Descriptor.of(bits.reshape(-1, _GROUP)[:, 0])
         dtype, decode = DECODE[self.kind]
@@ -166,7 +173,15 @@ class _Matrix:
         return matrix if self.is_k_major else matrix.swapaxes(1, 2)
 
     def _warps(self, shape: tuple[int, int], each: int) -> Array:
-        """Return, for each chunk, the first thread of the first warp that reads it."""
+        """Return, for each chunk, the first thread of the first warp that reads the chunk.
+
+        Args:
+            shape: The number of chunks in the two dimensions of the result.
+            each: Elements of a chunk.
+
+        Returns:
+            Numbers of threads in the warpgroup: 0, 32, 64 or 96.
+        """
         if not self.is_a:
             return np.zeros(shape, np.int64)
         line = np.arange(self.count)[:, None] if self.is_k_major else np.arange(shape[1]) * each
@@ -174,10 +189,10 @@ class _Matrix:
         return warps
 
     def _tell(self, active: ActiveThreads, addresses: Array, lanes: Array, agent: Agent) -> None:
-        """Report the reads of one warpgroup to race detection.
+        """Report a warpgroup's reads of a matrix to race detection.
 
-        All four warps read B. The first is recorded; the others are checked for races with earlier
-        writers.
+        All four warps read B. The first warp is recorded as the reader; the reads of the other
+        warps are only checked for races with earlier writes.
         """
         flat, readers = addresses.reshape(-1), lanes.reshape(-1)
         active.reads(Space.SHARED, readers, flat, _CHUNK, agent)
@@ -187,7 +202,11 @@ class _Matrix:
 
 
 def _form(instruction: Instruction) -> Form:
-    """Return the form of `wgmma.mma_async`, after checking that it exists in the PTX ISA."""
+    """Return the shape and types of a `wgmma.mma_async`.
+
+    Raises:
+        UnknownForm, ValueError, KeyError: The PTX ISA does not have this form.
+    """
     modifiers = [m for m in instruction.modifiers if m not in ("mma_async", "sync", "aligned")]
     saturates = "satfinite" in modifiers
     shape, d, a, b = (m for m in modifiers if m != "satfinite")
@@ -206,11 +225,11 @@ def _form(instruction: Instruction) -> Form:
 
 @dataclass(frozen=True)
 class _Scales:
-    """The immediate operands.
+    """The immediate operands of a `wgmma.mma_async`.
 
     Attributes:
-        a: The sign of A, 1 or -1.
-        b: The sign of B, 1 or -1.
+        a: The factor 1 or -1 that A is multiplied by.
+        b: The factor 1 or -1 that B is multiplied by.
         a_is_transposed: True if A is MN-major.
         b_is_transposed: True if B is MN-major.
     """
@@ -238,7 +257,7 @@ class _Scales:
 
 
 def _multiply(instruction: Instruction) -> Action:
-    """Make the action of `wgmma.mma_async d, a, b, scale_d, ...`."""
+    """Return an `Action` that executes `wgmma.mma_async d, a, b, scale_d, ...`."""
     form = _form(instruction)
     target, a, b, scale_d, *immediates = instruction.operands
     d = parts_of(target)
@@ -283,7 +302,7 @@ def _multiply(instruction: Instruction) -> Action:
 
 
 def _wgmma(instruction: Instruction) -> Action:
-    """Return the action of a form of `wgmma`."""
+    """Return an `Action` that executes any form of `wgmma`."""
     verb = instruction.modifiers[0]
     if verb == "mma_async":
         require(instruction.modifiers[1] == "sync")

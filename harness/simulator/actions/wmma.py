@@ -2,10 +2,10 @@
 
 Source: PTX ISA, "Warp-level matrix multiply-accumulate instructions: wmma".
 
-The PTX ISA does not specify which thread holds which element. The simulator uses the fragments of
-mma.sync (see mma.py), with one accumulator for every eight columns. A fragment of f16 has eight
-registers in every shape. Surplus registers repeat the others, as on the hardware. So a sum over a
-fragment's elements is not a sum over the matrix.
+The PTX ISA does not specify which thread holds which element. The simulator lays out the elements
+as for mma.sync (see mma.py), with one accumulator tile for every eight columns. A fragment of f16
+has eight registers in every shape. Surplus registers repeat the others, as on a GPU. So a sum over
+a fragment's elements is not a sum over the matrix.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ from harness.simulator.ptx.ptx import Immediate, Instruction, Operand
 
 
 def _default_stride(operands: list[Operand], length: int) -> Operand:
-    """Return the stride operand; without one, lines lie next to each other in memory."""
+    """Return the stride operand of a `wmma.load` or `wmma.store`.
+
+    Without one, the stride is `length`: the lines are contiguous in memory.
+    """
     return operands[0] if operands else Immediate(length)
 
 
 def _load(instruction: Instruction) -> Action:
-    """Make the action of `wmma.load {registers}, [address]{, stride}`."""
+    """Return an `Action` that executes `wmma.load {registers}, [address]{, stride}`."""
     target, address, *rest = instruction.operands
     fragment = Fragment.of(instruction)
     targets = parts_of(target)
@@ -63,7 +66,7 @@ def _load(instruction: Instruction) -> Action:
 
 
 def _store(instruction: Instruction) -> Action:
-    """Make the action of `wmma.store [address], {registers}{, stride}`."""
+    """Return an `Action` that executes `wmma.store [address], {registers}{, stride}`."""
     address, source, *rest = instruction.operands
     fragment = Fragment.of(instruction)
     sources = parts_of(source)
@@ -87,7 +90,11 @@ def _store(instruction: Instruction) -> Action:
 
 
 def _form(instruction: Instruction) -> Form:
-    """Return the form of `wmma.mma`, after checking that it exists in the PTX ISA."""
+    """Return the shape and types of a `wmma.mma`.
+
+    Raises:
+        UnknownForm, ValueError, KeyError: The PTX ISA does not have this form.
+    """
     modifiers = [m for m in instruction.modifiers if m not in ("mma", "sync", "aligned", "rn")]
     saturates = "satfinite" in modifiers
     rows, columns, shape, *kinds = (m for m in modifiers if m != "satfinite")
@@ -102,7 +109,7 @@ def _form(instruction: Instruction) -> Form:
 
 
 def _multiply(instruction: Instruction) -> Action:
-    """Make the action of `wmma.mma d, a, b, c`."""
+    """Return an `Action` that executes `wmma.mma d, a, b, c`."""
     form = _form(instruction)
     d, a, b, c = (parts_of(operand) for operand in instruction.operands)
     tiles = form.n // 8

@@ -1,4 +1,4 @@
 """The simulated GPU: its properties and limits, its memory, warps and blocks, and its errors.
 
-The effects of instructions are in instructions/ and actions/.
+The packages instructions/ and actions/ define the effect of each PTX instruction.
 """

@@ -1,7 +1,8 @@
-"""The budget of work of a call, because simulation takes a thousand times as long as a GPU.
+"""The limit on the simulated work of one call of a submission.
 
-Work is counted in units of the simulator's own effort, and not in seconds. So the same kernel on
-the same sizes is within its budget, or beyond it, on every machine.
+A budget is needed because simulation takes a thousand times as long as a GPU. Work is counted in
+simulated instructions and not in seconds. So every machine stops the same kernel on the same sizes,
+or none does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _OF_A_LAUNCH = 1 << 20
 
 
 def work_of(thread_instructions: int, issued: int) -> int:
-    """Return the work of executing instructions, in thread-instructions of a large launch.
+    """Return the simulator's effort for executing instructions, in thread-instructions.
+
+    One unit is the effort for one instruction of one thread in a large launch.
 
     Args:
         thread_instructions: Executed instructions, summed over threads.
@@ -27,10 +30,10 @@ def work_of(thread_instructions: int, issued: int) -> int:
 
 
 class OverBudget(RuntimeError):
-    """A call exceeds its budget.
+    """A call of a submission exceeds its budget.
 
     Attributes:
-        work: The work that the call had done by then.
+        work: The work that the call had done by then, in thread-instructions (see `work_of`).
     """
 
     def __init__(self, work: int, why: str = "") -> None:
@@ -40,13 +43,13 @@ class OverBudget(RuntimeError):
 
 @dataclass
 class Budget:
-    """The budget of one call.
+    """The budget of one call of a submission; work is in thread-instructions (see `work_of`).
 
     Attributes:
         limit: The most work of the call; None for no limit.
-        spent: The work of the launches that have ended.
-        most_resident: The limit of this process's peak memory in bytes; None for no limit. Sparse
-            memory takes pages only when it is touched, and a kernel may touch all of it.
+        spent: The work of the call's launches that have ended.
+        most_resident: The limit of this process's peak memory in bytes; None for no limit. A sparse
+            allocation takes pages only when they are touched, and a kernel may touch all of them.
     """
 
     limit: int | None = None
@@ -54,10 +57,10 @@ class Budget:
     most_resident: int | None = None
 
     def check(self, under_way: int) -> None:
-        """Check that a running launch is within the budget.
+        """Check that the call is within its budget while a launch is running.
 
         Args:
-            under_way: The work of that launch so far.
+            under_way: The work of the running launch so far.
 
         Raises:
             OverBudget: The call has done too much work, or the process has used too much memory.
@@ -70,7 +73,7 @@ class Budget:
             )
 
     def spend(self, work: int) -> None:
-        """Add the work of a launch that has ended.
+        """Add the work of a launch that has ended, plus a fixed amount for the launch itself.
 
         Raises:
             OverBudget: The call has exceeded its budget.

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class CudaError(IntEnum):
-    """A `cudaError_t`."""
+    """A `cudaError_t`, with the numbers that CUDA gives its errors."""
 
     SUCCESS = 0
     INVALID_VALUE = 1

@@ -1,4 +1,4 @@
-"""The exceptions that stop a kernel or a call on the simulated device."""
+"""The exceptions that stop a kernel, or a call of a submission, on the simulated device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class UnsupportedInstruction(NotImplementedError):
     Attributes:
         instruction: The instruction as PTX text.
         kernel: Readable name of the kernel.
-        file, line: The place in the source, or None if the PTX does not have it.
+        file, line: The instruction's source line in the kernel, or None if the PTX does not name
+            it.
     """
 
     def __init__(self, instruction: str, kernel: str, location: Location | None) -> None:
@@ -29,7 +30,7 @@ class UnsupportedInstruction(NotImplementedError):
 
 
 class UnsupportedCall(NotImplementedError):
-    """The submission's host code uses a feature that the harness's device does not have.
+    """The submission's host code uses a feature of CUDA that the simulated device does not have.
 
     Attributes:
         what: The name of a function, or a description of the feature.
@@ -43,7 +44,7 @@ class UnsupportedCall(NotImplementedError):
 
 
 class LibraryCall(RuntimeError):
-    """The submission's host code calls a library that would do the work instead of a kernel.
+    """The submission's host code calls a library function that would compute in place of a kernel.
 
     Attributes:
         function: The name of the library's function, such as cublasSgemm.
@@ -55,14 +56,14 @@ class LibraryCall(RuntimeError):
 
 
 class BarrierDeadlock(RuntimeError):
-    """All remaining threads of a block wait for events that cannot happen.
+    """All threads of a block that have not ended wait for events that cannot happen.
 
     Attributes:
         kernel: Readable name of the kernel.
         block: Coordinates of the block.
         waiting: The number of each barrier that threads wait at, and how many threads wait there.
-        findings: The findings of the launch, including the places of the waiting threads.
-        places: The waiting threads with their places: "3 threads at barrier 1, kernel.cu:12
+        findings: The errors found in the launch, which include the places of the waiting threads.
+        places: The waiting threads with their source lines: "3 threads at barrier 1, kernel.cu:12
             (threads 0-2)", "1 thread spinning at kernel.cu:30 (threads 7)".
     """
 
@@ -86,16 +87,17 @@ class BarrierDeadlock(RuntimeError):
 class UnmetCondition(RuntimeError):
     """Threads wait at an instruction for an event that cannot happen.
 
-    Either the other threads of their warp or warpgroup never execute it, or the mbarrier's phase
-    never completes.
+    Either other threads of the same warp or warpgroup never execute the instruction, or a phase of
+    an mbarrier never completes.
 
     Attributes:
         kernel: Readable name of the kernel.
         instruction: The instruction as PTX text.
         block, thread: Coordinates of the first thread that waits.
-        waiting: How many threads of that block wait.
-        file, line: The place in the source, or None if the PTX does not have it.
-        findings: The findings of the launch, including the places of the waiting threads.
+        waiting: How many threads of that block wait at the instruction.
+        file, line: The instruction's source line in the kernel, or None if the PTX does not name
+            it.
+        findings: The errors found in the launch, which include the places of the waiting threads.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -138,8 +140,9 @@ class KernelTrap(RuntimeError):
     Attributes:
         kernel: Readable name of the kernel.
         block, thread: Coordinates of the thread.
-        reason: The cause, such as "trap" or "assertion failed".
-        file, line: The place in the source, or None if the PTX does not have it.
+        reason: The cause: "trap", "assertion failed", or an exhausted call stack.
+        file, line: The instruction's source line in the kernel, or None if the PTX does not name
+            it.
     """
 
     def __init__(
@@ -162,4 +165,8 @@ class KernelTrap(RuntimeError):
 
 
 class InvalidLaunch(ValueError):
-    """CUDA would refuse the launch: wrong number of arguments, or an empty or oversized block."""
+    """CUDA would refuse the launch of a kernel.
+
+    The grid or block is empty, the block has too many threads, or the number or size of the
+    arguments is wrong.
+    """

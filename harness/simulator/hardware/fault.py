@@ -1,4 +1,4 @@
-"""Faults: wrong memory accesses that stop a kernel on real hardware."""
+"""The kinds of wrong memory accesses that stop a kernel on a real GPU."""
 
 from typing import Literal
 

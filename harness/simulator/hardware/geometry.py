@@ -1,7 +1,7 @@
-"""A launch's grid and blocks, and the placement of their threads on the lanes of chunks.
+"""A launch's grid and blocks, and the order in which the simulator runs them.
 
-A chunk is a number of blocks that the simulator runs together. A lane is the number of a thread in
-its chunk.
+The simulator runs a group of blocks together, which is called a chunk. The threads of a chunk are
+numbered; the number of a thread in its chunk is its lane.
 """
 
 from __future__ import annotations
@@ -20,13 +20,21 @@ Extent = tuple[int, int, int]
 
 
 def coordinates(index: int, extent: Extent) -> Extent:
-    """Return the coordinates of number `index` in a grid or block that is counted x first."""
+    """Return the (x, y, z) coordinates of the block or thread with a linear index.
+
+    Args:
+        index: The linear index, in which x varies fastest.
+        extent: The size of the grid or block along x, y and z.
+    """
     x, y, _ = extent
     return index % x, index // x % y, index // (x * y)
 
 
 def coordinates_of(index: Array, extent: Extent) -> tuple[Array, Array, Array]:
-    """Return the coordinates of many numbers, as arrays of x, y and z."""
+    """Return the (x, y, z) coordinates of the blocks or threads with these linear indices.
+
+    The result has one array for each of x, y and z. For the arguments see `coordinates`.
+    """
     x, y, _ = extent
     return index % x, index // x % y, index // (x * y)
 
@@ -55,15 +63,16 @@ class Geometry:
 
 
 class Placement:
-    """The order in which the blocks of a launch and their threads are placed on lanes.
+    """The order in which the simulator assigns a launch's blocks and their threads to lanes.
 
-    Schedule 0 is the natural order. Any other number is the seed of a permutation of the grid's
-    blocks and of each block's warps. A correct kernel gives the same result in every order, so
-    another order exposes a kernel that depends on it.
+    Lanes number the threads of the blocks that run together. Schedule 0 is the natural order. Any
+    other schedule is the seed of a random permutation of the grid's blocks and of the warps in a
+    block. A correct kernel gives the same result in every order, so another order exposes a kernel
+    that depends on one.
 
     Attributes:
         geometry: The extents of the launch.
-        count: How many blocks are placed.
+        count: How many blocks are run.
     """
 
     def __init__(
@@ -73,15 +82,15 @@ class Placement:
         together: int = WARP,
         chosen: tuple[int, ...] = (),
     ) -> None:
-        """Place all blocks, or only the chosen ones.
+        """Compute the order of all blocks of the grid, or of the chosen ones only.
 
         Args:
             geometry: The extents of the launch.
             schedule: 0 for the natural order, or the seed of a permutation. Chosen blocks always
                 run in the natural order.
-            together: How many consecutive threads stay neighbours: a warp, or a warpgroup for
-                kernels that have those.
-            chosen: Numbers of the blocks to run; empty for all.
+            together: How many consecutive threads are moved as a unit: a warp, or a warpgroup if
+                the kernel has instructions for warpgroups.
+            chosen: Linear indices of the blocks to run; empty for all.
         """
         self.geometry = geometry
         self.count = len(chosen) or geometry.blocks
@@ -96,24 +105,24 @@ class Placement:
             warps[...] = warps[rng.permutation(whole)]
 
     def is_same(self, other: Placement) -> bool:
-        """Return whether both placements put the same threads on the same lanes."""
+        """Return whether both placements assign the same threads to the same lanes."""
         return self.geometry == other.geometry and self._order == other._order
 
     def block(self, position: int) -> Extent:
-        """Return the coordinates of the block at this position of the order."""
+        """Return the (x, y, z) coordinates in the grid of the block that runs at this position."""
         return coordinates(int(self.block_numbers(position, 1)[0]), self.geometry.grid)
 
     def thread(self, lane: int) -> Extent:
-        """Return the coordinates of the thread on a lane of a block."""
+        """Return the (x, y, z) coordinates of the thread that runs on this lane of a block."""
         return coordinates(int(self._threads[lane]), self.geometry.block)
 
     @property
     def thread_numbers(self) -> Array:
-        """The number of the thread on each lane of a block."""
+        """For each lane of a block, the linear index of its thread in the block."""
         return self._threads
 
     def block_numbers(self, first: int, count: int) -> Array:
-        """Return the numbers of `count` blocks from position `first` of the order.
+        """Return the linear indices of the `count` blocks that run from position `first` on.
 
         Positions past the end repeat the last block.
         """

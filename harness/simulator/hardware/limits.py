@@ -3,8 +3,8 @@
 The errors are those of CUDA 13. Its launches return "invalid argument" where older versions
 returned "invalid configuration argument".
 
-Only ptxas knows the registers of a kernel and the exact size of its static shared memory. It is
-slow, so it runs only if its figures can change the result.
+Only ptxas knows the registers of a kernel and the exact size of its static shared memory. ptxas is
+slow, so it runs only if these figures can change the result.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _THREADS_OF_ANY_KERNEL = 256
 
 
 class RefusedLaunch(ValueError):
-    """CUDA refuses this launch or this setting of a kernel.
+    """CUDA would refuse this launch, or this setting of cudaFuncSetAttribute.
 
     Attributes:
-        error: The error that the CUDA call returns.
+        error: The error code that the CUDA call returns.
     """
 
     def __init__(self, error: CudaError, why: str) -> None:
@@ -43,11 +43,11 @@ class RefusedLaunch(ValueError):
 
 @dataclass(frozen=True)
 class LaunchBounds:
-    """The bounds that a kernel's `__launch_bounds__` and `__block_size__` set for its blocks.
+    """The limits on a block that `__launch_bounds__` and `__block_size__` set for a kernel.
 
     Attributes:
         max_threads: The most threads of a block.
-        required: The only block that is allowed, or None.
+        required: The only block size (x, y, z) that is allowed, or None for any.
     """
 
     max_threads: int = MAX_BLOCK[0]
@@ -55,7 +55,7 @@ class LaunchBounds:
 
     @classmethod
     def of(cls, kernel: Function) -> LaunchBounds:
-        """Return the bounds in a kernel's directives, `.maxntid` and `.reqntid`."""
+        """Return the limits on a block from a kernel's PTX directives `.maxntid` and `.reqntid`."""
         bounds = cls()
         for directive in kernel.directives:
             numbers = [int(word) for word in re.findall(r"\b\d+\b", directive)]
@@ -69,13 +69,13 @@ class LaunchBounds:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one kernel's launches.
+    """The figures of one kernel that decide whether a launch of it is valid.
 
     Attributes:
         name: The kernel's readable name.
-        bounds: The kernel's own bounds.
-        resources: Returns the figures of ptxas, which is slow the first time.
-        shared_at_most: Returns an upper bound of the bytes of static shared memory, fast.
+        bounds: The limits on a block in the kernel's PTX directives.
+        resources: Runs ptxas and returns the kernel's resource usage; slow the first time.
+        shared_at_most: Returns an upper bound of the bytes of static shared memory, without ptxas.
     """
 
     name: str
@@ -91,8 +91,9 @@ class LaunchRequest:
     Attributes:
         grid: Blocks of the grid along x, y and z.
         block: Threads of a block along x, y and z.
-        dynamic_shared_bytes: Dynamic shared memory of a block.
-        dynamic_shared_limit: The limit that cudaFuncSetAttribute has set, or None.
+        dynamic_shared_bytes: Dynamic shared memory of a block, in bytes.
+        dynamic_shared_limit: The limit of dynamic shared memory in bytes that cudaFuncSetAttribute
+            has set, or None.
         is_cooperative: True for a cooperative launch.
         cluster: Blocks of a cluster along x, y and z; (0, 0, 0) if the launch does not set it.
     """
@@ -141,10 +142,10 @@ def blocks_that_fit(limits: Limits, launch: LaunchRequest) -> int:
 
 
 def check_shared_memory(limits: Limits, dynamic_bytes: int) -> None:
-    """Check that cudaFuncSetAttribute may allow a kernel so much dynamic shared memory.
+    """Check that cudaFuncSetAttribute may allow a kernel `dynamic_bytes` of dynamic shared memory.
 
     Raises:
-        RefusedLaunch: The static and the dynamic part exceed the device's limit.
+        RefusedLaunch: Static and dynamic shared memory together exceed the device's limit.
     """
     most = DEVICE.shared_memory_per_block_optin
     if dynamic_bytes + limits.shared_at_most() <= most:
@@ -159,13 +160,16 @@ def check_shared_memory(limits: Limits, dynamic_bytes: int) -> None:
 
 
 def max_threads(limits: Limits) -> int:
-    """Return the most threads of a block that can be launched, as cudaFuncGetAttributes does."""
+    """Return the most threads that a block of the kernel can have.
+
+    cudaFuncGetAttributes reports this number as maxThreadsPerBlock.
+    """
     registers = limits.resources().registers
     return min(limits.bounds.max_threads, max_threads_by_registers(registers))
 
 
 def _check_extents(name: str, launch: LaunchRequest) -> None:
-    """Check grid and block against the device's limits."""
+    """Check the sizes of grid and block against the device's limits."""
     for what, extent, most in (("grid", launch.grid, MAX_GRID), ("block", launch.block, MAX_BLOCK)):
         if min(extent) < 1 or any(n > limit for n, limit in zip(extent, most, strict=True)):
             raise RefusedLaunch(
@@ -180,7 +184,7 @@ def _check_extents(name: str, launch: LaunchRequest) -> None:
 
 
 def _check_bounds(limits: Limits, launch: LaunchRequest) -> None:
-    """Check the block against the kernel's own bounds."""
+    """Check the block's size against the kernel's `__launch_bounds__` and `__block_size__`."""
     bounds = limits.bounds
     if bounds.required and launch.block != bounds.required:
         raise RefusedLaunch(
@@ -197,9 +201,9 @@ def _check_bounds(limits: Limits, launch: LaunchRequest) -> None:
 
 
 def _shared_memory_fits(limits: Limits, launch: LaunchRequest) -> bool:
-    """Return whether a block's shared memory fits.
+    """Return whether a block's static and dynamic shared memory is within its limit.
 
-    ptxas runs only if the upper bound of the static part does not fit.
+    ptxas runs only if the upper bound of static shared memory does not fit.
     """
     asked = launch.dynamic_shared_bytes
     if launch.dynamic_shared_limit is not None:
@@ -211,7 +215,7 @@ def _shared_memory_fits(limits: Limits, launch: LaunchRequest) -> bool:
 
 
 def _shared_memory(limits: Limits, launch: LaunchRequest) -> str:
-    """Return the message for a launch whose shared memory does not fit."""
+    """Return the error message for a launch that needs too much shared memory."""
     asked = launch.dynamic_shared_bytes
     if launch.dynamic_shared_limit is not None:
         return (

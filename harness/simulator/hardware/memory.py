@@ -1,4 +1,4 @@
-"""The simulated device's global memory, as Python code accesses it."""
+"""The simulated device's global memory: allocation, and access from Python code."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ that is accessed takes real memory."""
 
 
 class OutOfDeviceMemory(MemoryError):
-    """An allocation exceeds the limit of live bytes or the range of addresses."""
+    """An allocation does not fit within the memory limit or the remaining addresses."""
 
 
 class NotAnAllocation(ValueError):
-    """An address is not within a live allocation, or not at its start."""
+    """An address is not the start of a live allocation, or bytes are not within one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Allocation:
     Attributes:
         start: Device address of the first byte.
         size: Size in bytes, as requested.
-        is_live: False once it is freed.
-        serial: Its number in the order of allocation, from 0.
-        is_owned: True if host code requested it and has to free it.
-        is_sparse: True if only the touched parts of it have pages.
+        is_live: False once the allocation is freed.
+        serial: The number of allocations made before.
+        is_owned: True if the submission's host code called cudaMalloc, and must free the memory.
+        is_sparse: True if a page of memory exists only where the allocation has been accessed.
     """
 
     start: int
@@ -93,12 +93,13 @@ class Memory:
 
     Attributes:
         library: The shared object.
-        base: The first address of the device's range.
-        size: The length of that range in bytes.
-        shadow_base: The address of the shadow, which has one byte for each byte of the range.
+        base: The first address of the device's address range.
+        size: The length of the address range in bytes.
+        shadow_base: The address of the shadow, which has one byte for each byte of the address
+            range. A byte of the shadow is 0 if nothing has written the memory's byte.
 
     Raises:
-        OSError: The system has no room for the range of addresses.
+        OSError: The operating system has no room for the address range.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
@@ -115,7 +116,7 @@ class Memory:
 
     @property
     def limit(self) -> int:
-        """The most bytes that may be allocated at a time."""
+        """The most bytes that may be allocated at the same time."""
         return int(self.library.sim_get_limit())
 
     @limit.setter
@@ -125,8 +126,8 @@ class Memory:
     def be_sparse(self, is_sparse: bool) -> None:
         """Set whether later allocations of 1 GiB and more are sparse.
 
-        A sparse allocation gets pages only where it is touched. It holds zeros, and does not count
-        against the limit.
+        A sparse allocation gets a page only where it is accessed. It holds zeros instead of poison,
+        and does not count against the limit.
         """
         self.library.sim_set_sparse(is_sparse)
 
@@ -141,19 +142,19 @@ class Memory:
 
     @property
     def peak_bytes(self) -> int:
-        """The most bytes that were allocated at a time."""
+        """The most bytes that were allocated at the same time since the last `forget_peak`."""
         return int(self.library.sim_peak_bytes())
 
     def forget_peak(self) -> None:
-        """Reset the peak to the bytes that are allocated now."""
+        """Reset `peak_bytes` to the number of bytes that are allocated now."""
         self.library.sim_reset_peak()
 
     def allocate(self, nbytes: int, *, owned: bool = False) -> int:
-        """Allocate memory that is poisoned and counts as not written, and return its address.
+        """Allocate memory that holds poison and is marked as not written, and return its address.
 
         Args:
             nbytes: The size in bytes.
-            owned: True if host code requested it and has to free it.
+            owned: True if the submission's host code called cudaMalloc, and must free the memory.
 
         Raises:
             OutOfDeviceMemory: There is not enough memory.
@@ -167,7 +168,7 @@ class Memory:
         return int(address)
 
     def free(self, address: int) -> None:
-        """Free an allocation, whose addresses are never used again.
+        """Free the allocation that starts at `address`; its addresses are never reused.
 
         Raises:
             NotAnAllocation: `address` is not the start of a live allocation.
@@ -176,11 +177,11 @@ class Memory:
             raise NotAnAllocation(f"0x{address:x} is not the start of a live allocation")
 
     def contains(self, address: int) -> bool:
-        """Return whether the address is in the device's range, allocated or not."""
+        """Return whether the address is in the device's address range, allocated or not."""
         return bool(self.library.sim_contains(address))
 
     def find(self, address: int) -> Allocation | None:
-        """Return the live or freed allocation that holds the address, or None."""
+        """Return the live or freed allocation that contains the address, or None."""
         below = self.at_or_below(address)
         return below if below and address < below.end else None
 
@@ -193,7 +194,7 @@ class Memory:
         return _allocation(found)
 
     def nearest(self, address: int) -> Allocation | None:
-        """Return the live or freed allocation that holds the address, or the closest one.
+        """Return the live or freed allocation that contains the address, or else the closest one.
 
         The result is None only if nothing has ever been allocated.
         """
@@ -221,7 +222,7 @@ class Memory:
         """Make allocations of the parent process accessible in this forked process.
 
         Raises:
-            OSError: The system refuses.
+            OSError: The operating system refuses.
         """
         if self.library.sim_arena_join():
             raise OSError("the simulated device's memory cannot be shared")
@@ -229,9 +230,9 @@ class Memory:
     def views(
         self, address: int, nbytes: int
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-        """Return the bytes themselves, and their shadow: 0 for each byte that nothing has written.
+        """Return the bytes at an address, and their shadow: 0 for bytes that nothing has written.
 
-        Both arrays are views of the memory and not copies.
+        Both arrays are views of the device's memory and not copies.
 
         Raises:
             NotAnAllocation: The bytes are not within one live allocation.
@@ -241,7 +242,7 @@ class Memory:
         return self._bytes(address, nbytes), shadow
 
     def unwritten(self, address: int, nbytes: int) -> npt.NDArray[np.bool_]:
-        """Return, for each byte, whether nothing has written it since it was allocated.
+        """Return, for each of `nbytes` bytes, whether nothing has written it since its allocation.
 
         Raises:
             NotAnAllocation: The bytes are not within one live allocation.
@@ -249,10 +250,10 @@ class Memory:
         return np.equal(self.views(address, nbytes)[1], 0)
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes within the memory, with their shadow: unwritten bytes stay unwritten.
+        """Copy bytes within the device's memory; copies of unwritten bytes count as unwritten.
 
         Raises:
-            NotAnAllocation: The bytes are not within live allocations.
+            NotAnAllocation: The source or the target is not within one live allocation.
         """
         self.require(target, nbytes)
         self.require(source, nbytes)
@@ -260,7 +261,7 @@ class Memory:
         self.library.sim_copy_written(target, source, nbytes)
 
     def fill(self, address: int, value: int, nbytes: int) -> None:
-        """Set all bytes to `value`, and mark them as written.
+        """Set `nbytes` bytes to `value`, and mark them as written.
 
         Raises:
             NotAnAllocation: The bytes are not within one live allocation.
@@ -270,7 +271,7 @@ class Memory:
         self.library.sim_mark_written(address, nbytes)
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """Return a copy of `nbytes` bytes, written or not.
+        """Return a copy of `nbytes` bytes of the device's memory, even if nothing has written them.
 
         Raises:
             NotAnAllocation: The bytes are not within one live allocation.
@@ -279,21 +280,21 @@ class Memory:
         return ctypes.string_at(address, nbytes)
 
     def write(self, address: int, data: bytes) -> None:
-        """Copy bytes of the host to the device, and mark them as written.
+        """Copy `data` to the device's memory, and mark the bytes as written.
 
         Raises:
-            NotAnAllocation: The bytes are not within one live allocation.
+            NotAnAllocation: The target is not within one live allocation.
         """
         self.require(address, len(data))
         ctypes.memmove(address, data, len(data))
         self.library.sim_mark_written(address, len(data))
 
     def require(self, address: int, nbytes: int) -> None:
-        """Check that bytes are within one live allocation.
+        """Check that `nbytes` bytes from `address` on are within one live allocation.
 
         Raises:
-            NotAnAllocation: They are not.
-            UnsupportedCall: They are more than 64 MiB of a sparse allocation.
+            NotAnAllocation: The bytes are not.
+            UnsupportedCall: The bytes are more than 64 MiB of a sparse allocation.
         """
         found = self.find(address)
         if not found or not found.is_live or address + nbytes > found.end:

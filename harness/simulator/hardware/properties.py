@@ -1,4 +1,4 @@
-"""The simulated device's properties, which are those of an H200 except for the memory."""
+"""The simulated device's properties, which are those of an H200 except for a memory of 8 GiB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources that a kernel takes of a multiprocessor, and its theoretical occupancy."""
+"""The resources of a multiprocessor that a kernel uses, and the kernel's theoretical occupancy."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _SHARED_OF_THE_SYSTEM = 1024
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources of one kernel as ptxas reports them.
+    """The resource usage of one kernel, as ptxas reports it.
 
     Attributes:
         registers: Registers of a thread.
         spill_store_bytes: Bytes of spilled registers that a thread stores.
         spill_load_bytes: Bytes of spilled registers that a thread loads.
-        stack_bytes: Stack frame of a thread.
-        shared_bytes: Static shared memory of a block.
+        stack_bytes: Stack frame of a thread, in bytes.
+        shared_bytes: Static shared memory of a block, in bytes.
     """
 
     registers: int
@@ -51,12 +51,12 @@ class Resources:
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """The limits of one multiprocessor, from the compute capabilities in CUDA's programming guide.
+    """The limits of one multiprocessor, from the table of compute capabilities in CUDA's guide.
 
     Attributes:
         warps: The most resident warps.
         blocks: The most resident blocks.
-        shared_bytes: Shared memory of all resident blocks together.
+        shared_bytes: Shared memory of all resident blocks together, in bytes.
     """
 
     warps: int
@@ -77,12 +77,12 @@ MULTIPROCESSORS: Final = MappingProxyType(
 
 @dataclass(frozen=True)
 class Occupancy:
-    """A kernel's occupancy: the part of a multiprocessor's warps that it can keep resident.
+    """A kernel's occupancy: the fraction of a multiprocessor's warps that can be resident.
 
     Attributes:
         blocks: Resident blocks of a multiprocessor.
         warps: Resident warps of a multiprocessor.
-        fraction: Resident warps over the multiprocessor's limit.
+        fraction: Resident warps over the most that a multiprocessor can hold.
         limited_by: The resource that limits the blocks: `warps`, `blocks`, `registers` or
             `shared memory`.
     """
@@ -96,16 +96,16 @@ class Occupancy:
 def occupancy(
     registers: int, shared_bytes: int, threads: int, architecture: str = "90"
 ) -> Occupancy:
-    """Return the theoretical occupancy, by the rules of NVIDIA's cuda_occupancy.h.
+    """Return a kernel's theoretical occupancy, by the rules of NVIDIA's cuda_occupancy.h.
 
     Args:
         registers: Registers of a thread.
-        shared_bytes: Static and dynamic shared memory of a block.
+        shared_bytes: Static and dynamic shared memory of a block, in bytes.
         threads: Threads of a block.
-        architecture: Compute capability without the dot.
+        architecture: Compute capability without its dot, such as `90`.
 
     Raises:
-        KeyError: The architecture's limits are not known.
+        KeyError: `MULTIPROCESSORS` does not have the architecture.
 
     >>> occupancy(32, 0, 256).fraction
     1.0
@@ -127,7 +127,7 @@ def occupancy(
 
 
 def max_threads_by_registers(registers: int) -> int:
-    """Return the most threads that a block can have if each has so many registers.
+    """Return the most threads that a block can have if each thread has `registers` registers.
 
     >>> max_threads_by_registers(64), max_threads_by_registers(65), max_threads_by_registers(16)
     (1024, 896, 1024)
@@ -136,10 +136,10 @@ def max_threads_by_registers(registers: int) -> int:
 
 
 def _warps_by_registers(registers: int) -> int:
-    """Return the most warps of a multiprocessor that have enough registers.
+    """Return the most warps that a multiprocessor's registers suffice for.
 
     Each of the four partitions has its own registers and holds whole warps, so the result is a
-    multiple of four.
+    multiple of four. `registers` is the number of registers of a thread.
     """
     per_warp = _up(max(registers, 1) * _WARP, _REGISTER_UNIT)
     return _REGISTERS // _PARTITIONS // per_warp * _PARTITIONS
@@ -150,19 +150,19 @@ def _up(value: int, unit: int) -> int:
 
 
 def resource_usage(home: CudaCompiler, compiler: Compiler, cache: Cache, code: DeviceCode) -> str:
-    """Return the output of `ptxas -v` for every kernel of a fat binary, for `parse_usage`.
+    """Return the output of `ptxas -v` for all kernels of a fat binary; `parse_usage` parses it.
 
     The output is cached by the version of the toolkit, the PTX and the options. It is empty if
     ptxas rejects the code or the toolkit has no ptxas.
 
     Args:
-        home: The toolkit that has ptxas.
+        home: The CUDA toolkit that has ptxas.
         compiler: Runs ptxas.
         cache: Stores the output.
         code: The PTX and the options for ptxas.
 
     Raises:
-        harness.compiler.compiler.CompileTimeout: The compiler's deadline passed.
+        harness.compiler.compiler.CompileTimeout: ptxas did not finish before the deadline.
     """
     key = digest(("ptxas -v", home.version, code.ptx, *code.options))
     try:
@@ -175,9 +175,9 @@ def resource_usage(home: CudaCompiler, compiler: Compiler, cache: Cache, code: D
 
 
 def assembled(home: CudaCompiler, compiler: Compiler, cache: Cache, code: DeviceCode) -> bytes:
-    """Return the machine code that ptxas makes of a fat binary's PTX, or nothing if it rejects it.
+    """Return the cubin that ptxas makes of a fat binary's PTX, or `b""` if ptxas rejects the PTX.
 
-    Arguments and errors are those of `resource_usage`.
+    Arguments, caching and errors are those of `resource_usage`.
     """
     key = digest(("ptxas", home.version, code.ptx, *code.options))
     try:
@@ -192,7 +192,10 @@ def assembled(home: CudaCompiler, compiler: Compiler, cache: Cache, code: Device
 def _assemble(
     ptxas: Path, compiler: Compiler, code: DeviceCode, folder: Path, *, product: str = _USAGE
 ) -> Product:
-    """Run ptxas as a job of the compiler, and write its output or the machine code to a folder."""
+    """Run ptxas as a job of the compiler, and write one of its products to a file in `folder`.
+
+    The product is the text that `ptxas -v` prints, or the machine code.
+    """
     target = re.search(r"^\.target\s+(\w+)", code.ptx, re.MULTILINE)
     command = [str(ptxas), "-v", "--gpu-name", target[1] if target else "sm_90", *code.options]
     command += ["kernels.ptx", "-o", _CUBIN]
@@ -210,7 +213,7 @@ def _assemble(
 
 
 def parse_usage(output: str) -> dict[str, Resources]:
-    """Return the resources of each kernel by mangled name, from the output of `ptxas -v`."""
+    """Parse the output of `ptxas -v` into the resource usage of each kernel, by mangled name."""
     found = {}
     for part in output.split("Compiling entry function '")[1:]:
         name, rest = part.split("'", 1)

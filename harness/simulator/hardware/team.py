@@ -1,4 +1,7 @@
-"""The warps and blocks of the threads in a chunk, for instructions that look beyond one thread."""
+"""The threads of a chunk by warp and block, for instructions that involve other threads.
+
+A chunk is a group of blocks that the simulator runs together.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +27,30 @@ Output = Callable[[bytes], None]
 
 
 class PrivateMemory(Protocol):
-    """The shared, local and param memory of a chunk's threads."""
+    """The shared, local and param memory of the threads in a chunk."""
 
     def read(self, space: Space, lane: int, offset: int, nbytes: int) -> bytes:
-        """Return bytes of a thread's part of a state space."""
+        """Return `nbytes` bytes from `offset` on in the memory of a thread, such as local memory.
+
+        The result is shorter if that memory ends before.
+
+        Args:
+            space: The state space, such as local or shared.
+            lane: The thread's number in the chunk.
+            offset: The address within the thread's memory of that space.
+            nbytes: The number of bytes.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Undefined:
-    """Values that threads took from lanes which did not take part in an exchange.
+    """Values that threads took, in a shuffle, from lanes that did not take part in it.
 
     Attributes:
-        lane: The first of these threads.
-        source: The lane of its warp that it took a value from.
-        count: The number of such values.
+        lane: The lowest thread in the chunk that took such a value.
+        source: The lane of that thread's warp that the value came from.
+        count: The number of such values of all threads.
     """
 
     lane: int
@@ -48,27 +60,29 @@ class Undefined:
 
 @dataclass
 class Team:
-    """The chunk of blocks that run together, as instructions such as shuffles and votes see it.
+    """The threads of a chunk, as instructions such as shuffles and votes see them.
 
-    A "lane" is a thread's number in the chunk; its number in its warp is `lane_id`. The last warp
-    of a block has fewer lanes if the block's size is not a multiple of 32.
+    A chunk is a group of blocks that the simulator runs together. A "lane" is a thread's number in
+    the chunk; a thread's number in its warp is its `lane_id`. The last warp of a block has fewer
+    lanes if the block's size is not a multiple of 32.
 
     Attributes:
-        lanes: Threads of the chunk.
-        placement: The blocks and threads that the lanes stand for.
+        lanes: The number of threads in the chunk.
+        placement: The order that assigns blocks and threads to lanes.
         memory: Global memory.
         private: Shared, local and param memory.
         print_out: Receives the output of `printf`.
         print_error: Receives the message of a failed `assert`.
-        first_block: Position of the chunk's first block in the order of blocks.
+        first_block: Position of the chunk's first block in the order of `placement`.
         executed: Returns how many instructions the chunk's threads have executed in total.
         waited: Cycles in which all threads slept or spun.
         clock_reads: How often a thread has read the clock.
-        permutations: A cache for shuffles of whole warps: the source lane of each lane's value, and
-            the predicate.
-        undefined: The undefined values that were taken, by the name and place of the instruction.
-        threads: Threads of a block.
-        is_whole: True if every warp has all of its 32 lanes.
+        permutations: A cache for shuffles of whole warps: for each lane, the lane that its value
+            comes from, and the predicate.
+        undefined: Undefined values that shuffles gave to threads, by the instruction's name and
+            location.
+        threads: The number of threads in a block.
+        is_whole: True if every warp has 32 lanes.
     """
 
     lanes: int
@@ -95,7 +109,7 @@ class Team:
         return self.placement.geometry
 
     def for_launch(self, private: PrivateMemory, print_out: Output, print_error: Output) -> Team:
-        """Return a copy for another launch, which keeps the cache of shuffles."""
+        """Return a copy for another launch of the kernel, which keeps the cache of shuffles."""
         return replace(
             self,
             private=private,
@@ -108,12 +122,12 @@ class Team:
 
     @cached_property
     def lane_id(self) -> npt.NDArray[np.int64]:
-        """Each thread's number in its warp."""
+        """The number of each thread in its warp."""
         return np.tile(np.arange(self.threads) % WARP, self.lanes // self.threads)
 
     @cached_property
     def first_lane(self) -> npt.NDArray[np.int64]:
-        """The first lane of each thread's warp."""
+        """The lane in the chunk of the first thread of each thread's warp."""
         return np.arange(self.lanes) - self.lane_id
 
     @cached_property
@@ -125,7 +139,7 @@ class Team:
         return numbers
 
     def bits(self, lanes: Lanes | None) -> npt.NDArray[np.uint32]:
-        """Return, for each warp, the mask of its lanes that are in `lanes` (None: all)."""
+        """Return, for each warp, the 32-bit mask of its threads that are in `lanes` (None: all)."""
         if lanes is None:
             lanes = np.ones(self.lanes, np.bool_)
         if not self.is_whole:
@@ -144,14 +158,14 @@ class Team:
         return bool(((masks == 0) | (masks == FULL)).all())
 
     def mask_of_warp(self, lanes: Lanes | None) -> npt.NDArray[np.uint32]:
-        """Return, for each thread, its warp's mask of the lanes in `lanes`."""
+        """Return, for each thread, the 32-bit mask of its warp's threads that are in `lanes`."""
         masks: npt.NDArray[np.uint32] = self.bits(lanes).take(self._warp)
         return masks
 
     def gather(self, values: Array, lane_ids: Array | int) -> Array:
-        """Return, for each thread, the value of lane `lane_ids` of its warp.
+        """Return, for each thread, the value that the thread `lane_ids` of its warp holds.
 
-        A lane that the block's last warp does not have gives some other thread's value.
+        If the block's last warp does not have that thread, the value is some other thread's.
         """
         if len(values) == 1:
             return values
@@ -161,13 +175,13 @@ class Team:
     def take_undefined(
         self, name: str, location: Location | None, takers: Lanes, sources: Array
     ) -> None:
-        """Record the threads that took a value from a lane which did not take part.
+        """Record the threads that took a value from a lane which did not take part in a shuffle.
 
         Args:
             name: Name of the instruction.
-            location: Its place in the source.
-            takers: The threads.
-            sources: The lane that each thread took its value from.
+            location: Source location of the instruction.
+            takers: The threads that took such a value.
+            sources: For each thread, the lane of its warp that its value came from.
         """
         count = int(np.count_nonzero(takers))
         if count:
@@ -179,21 +193,22 @@ class Team:
     def clock(self) -> int:
         """Return the cycles since the launch: one for each instruction of each thread.
 
-        This clock does not depend on the machine's speed, so a run can be reproduced. Each read
-        advances it, so that two reads differ.
+        The count does not depend on the machine's speed, so a run can be reproduced. Each read
+        advances the clock, so that two reads differ.
         """
         self.clock_reads += 1
         return self.executed() + self.waited + self.clock_reads
 
     def place(self, lane: int) -> tuple[Extent, Extent]:
-        """Return the coordinates of a lane's block in the grid and of its thread in the block."""
+        """Return the coordinates of a lane's block in the grid, and of its thread in the block."""
         block, thread = divmod(lane, self.threads)
         return self.placement.block(self.first_block + block), self.placement.thread(thread)
 
     def read(self, lane: int, address: int, nbytes: int) -> bytes:
-        """Return the bytes that a thread sees at a generic address.
+        """Return the bytes that the thread `lane` sees at a generic address.
 
-        There are fewer than `nbytes` if the memory ends before, and none if the address is invalid.
+        The result is shorter than `nbytes` if the memory ends before, and empty if the address is
+        invalid.
         """
         space, offset = resolved(address)
         if space is None:
@@ -206,7 +221,7 @@ class Team:
         return self.memory.read(address, min(nbytes, found.end - address))
 
     def read_string(self, lane: int, address: int) -> bytes:
-        """Return the bytes before the next NUL at a generic address."""
+        """Return the NUL-terminated string that a thread sees at a generic address, without NUL."""
         text = b""
         while piece := self.read(lane, address + len(text), 64):
             end = piece.find(b"\0")

@@ -1,8 +1,8 @@
-"""The meaning of each PTX instruction: tables from opcodes to builders of an `Operation`.
+"""The computation of each PTX instruction: tables from opcodes to builders of an `Operation`.
 
-Loads, stores, atomics, branches, calls and barriers are not here. They act on memory or on the flow
-of threads, and `lowering/` handles them by name. Instructions that look beyond their own thread are
-in `warp.py`.
+Loads, stores, atomics, branches, calls and barriers are not here: they access memory or decide what
+a thread executes next. The package lowering/ handles them by name. Instructions that read registers
+of other threads are in `warp.py`.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _OTHER: Mapping[str, Builder] = MappingProxyType(
 
 
 def operation_of(instruction: Instruction, context: Context) -> Operation:
-    """Return the operation that the instruction computes.
+    """Return the computation that a PTX instruction performs, as an `Operation`.
 
     Raises:
-        UnknownForm: This opcode, or this form of it, is not implemented.
+        UnknownForm: The opcode, or this form of the instruction, is not implemented.
     """
     opcode = instruction.opcode
     kind = instruction.modifiers[-1] if instruction.modifiers else ""

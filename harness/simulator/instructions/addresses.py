@@ -1,6 +1,7 @@
-"""Instructions about addresses, and cache policies, which have no effect here.
+"""Instructions on addresses (`isspacep`, `mapa`, `getctarank`), and `createpolicy`.
 
-A cluster has one block here, so the address of another block's shared memory is the block's own.
+A cluster always has one block here. So `mapa` returns the address in the block itself, and cache
+policies have no effect.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ def _is_space(instruction: Instruction, context: Context) -> Operation:
 
 
 def _map_address(instruction: Instruction, _context: Context) -> Operation:
-    """Return the address within the block of the given rank; only rank 0 exists."""
+    """Return the `Operation` of `mapa`, which maps a shared address to a block of the cluster.
+
+    The result is the same address, because a cluster has only one block here.
+    """
     kind = instruction.modifiers[-1]
     if kind not in ("u32", "u64") or set(instruction.modifiers[:-1]) - {SHARED_CLUSTER}:
         raise UnknownForm
@@ -53,7 +57,7 @@ def _rank_of_address(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _policy(instruction: Instruction, context: Context) -> Operation:
-    """Return a cache policy of 0, which nothing reads."""
+    """Return the `Operation` of `createpolicy`: the cache policy 0, which no instruction uses."""
     inputs = tuple(f"b{context.register_bits(o) or 32}" for o in instruction.operands[1:])
     return Operation(inputs, ("b64",), lambda *arrays: arrays[-1].fill(0))
 

@@ -1,4 +1,4 @@
-"""Logic, shifts and instructions on single bits."""
+"""Logic, shifts, and instructions on single bits and bit fields."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _prmt(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _reverse(a: Array) -> Array:
-    """Return each number with its bits in the opposite order."""
+    """Return each integer with its bits in reverse order."""
     width = a.dtype.itemsize
     octets = np.ascontiguousarray(a).view(np.uint8).reshape(-1, width)
     bits = np.unpackbits(octets, axis=1, bitorder="little")[:, ::-1]
@@ -119,7 +119,7 @@ def _reverse(a: Array) -> Array:
 
 
 def _highest(a: Array) -> Array:
-    """Return the position of the highest set bit, or -1 for zero; int64."""
+    """Return the position (int64) of each integer's highest set bit, or -1 for zero."""
     position = np.full(a.shape, -1, np.int64)
     rest = a.astype(np.uint64)
     # Binary search for the highest bit, since NumPy has no function for it.
@@ -207,7 +207,7 @@ def _insert(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _ones(count: Array) -> Array:
-    """Return numbers whose `count` lowest bits are set."""
+    """Return 64-bit integers whose `count` lowest bits are set."""
     return ~_shift_left(np.full(1, 2**64 - 1, np.uint64), count)
 
 

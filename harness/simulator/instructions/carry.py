@@ -1,9 +1,10 @@
-"""Integer arithmetic with the carry flag, from which nvcc builds 128-bit and wider numbers.
+"""Integer arithmetic with the carry flag, from which nvcc builds 128-bit and wider integers.
 
-The flag is a register of its own. These operations take it as the last input and, with `.cc`, give
-it as the last output. A subtraction adds the complement, so the flag is 0 after a borrow and 1
-without one. The PTX ISA speaks of a borrow and leaves its encoding open. CUDA's own 128-bit
-division reads the flag of a subtraction with `addc`, and relies on this encoding.
+The flag is a register of its own. The operations take the flag as their last input, and return it
+as their last output if the instruction has `.cc`. A subtraction adds the complement, so the flag is
+0 after a borrow and 1 without a borrow. The PTX ISA speaks of a borrow and does not say how the
+flag encodes it. CUDA's own 128-bit division reads the flag of a subtraction with `addc`, and relies
+on this encoding.
 """
 
 from __future__ import annotations
@@ -30,20 +31,22 @@ OPCODES: Mapping[str, str] = MappingProxyType(
 
 
 def reads_flag(instruction: Instruction) -> bool:
-    """Return whether the flag is an input."""
+    """Return whether the instruction reads the carry flag (`addc`, `subc`, `madc`)."""
     return instruction.opcode in ("addc", "subc", "madc")
 
 
 def writes_flag(instruction: Instruction) -> bool:
-    """Return whether the flag is an output."""
+    """Return whether the instruction writes the carry flag (`.cc`)."""
     return "cc" in instruction.modifiers
 
 
 def operation_with_flag(instruction: Instruction, context: Context) -> Operation:
-    """Return the operation, with the flag among its inputs and outputs where it takes part.
+    """Return the computation of an instruction that reads or writes the carry flag.
+
+    The flag is the last input if the instruction reads it, and the last output if it writes it.
 
     Raises:
-        UnknownForm: PTX has no such instruction.
+        UnknownForm: PTX does not have this form of the instruction.
     """
     base = OPCODES[instruction.opcode]
     kind = instruction.modifiers[-1]

@@ -1,4 +1,4 @@
-"""Comparison and selection."""
+"""Comparison (`setp`, `set`) and selection (`selp`, `slct`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _either_nan(a: Array, b: Array) -> Array:
 
 
 def _float_ne(a: Array, b: Array) -> Array:
-    """Return where the numbers differ and neither is NaN."""
+    """Return, for each pair of numbers, whether they differ and neither is NaN."""
     return np.less(a, b) | np.greater(a, b)
 
 
@@ -62,7 +62,7 @@ _FLOAT: Mapping[str, Callable[[Array, Array], Array]] = MappingProxyType(
 
 
 def flushed(a: Array) -> Array:
-    """Return float32 numbers with subnormals replaced by zeros of their sign (`.ftz`)."""
+    """Return float32 numbers with subnormals replaced by zeros of the same sign (`.ftz`)."""
     return np.where(np.abs(a) < np.float32(2.0**-126), np.copysign(np.float32(0), a), a)
 
 
@@ -129,7 +129,11 @@ def _setp(instruction: Instruction, _context: Context) -> Operation:
 def _setp_of_two(
     instruction: Instruction, kind: str, compare: Callable[[Array, Array], Array]
 ) -> Operation:
-    """Compare both halves: the lower half sets the first predicate, the upper half the second."""
+    """Return the `Operation` of `setp` for pairs of half-precision numbers.
+
+    The comparison of the lower halves sets the first predicate; that of the upper halves sets the
+    second.
+    """
     if not isinstance(instruction.operands[0], DestinationPair) or len(instruction.operands) != 3:
         raise UnknownForm
 
@@ -155,9 +159,9 @@ _ONES: Mapping[str, tuple[str, int]] = MappingProxyType(
 
 
 def _set_half(instruction: Instruction, target: str, kind: str) -> Operation:
-    """Build `set` for f16, bf16 and pairs.
+    """Return the `Operation` of `set` for f16, bf16 and pairs of them.
 
-    The result of a pair as u32 has all ones or zero in each half.
+    For pairs and a result of type u32 or s32, each half of the result is all ones or zero.
     """
     compare = _comparison(instruction.modifiers[0], kind, "ftz" in instruction.modifiers)
     if kind.endswith("x2") and target in ("u32", "s32"):

@@ -1,4 +1,4 @@
-"""Moves, and conversions between types and between kinds of addresses."""
+"""Moves (`mov`), and conversions between types (`cvt`) and between kinds of addresses (`cvta`)."""
 
 from __future__ import annotations
 
@@ -139,9 +139,15 @@ def _integer_to_integer(target: str, saturate: bool) -> Convert:
 
 
 def _float_to_integer(target: str, source: str, flags: list[str]) -> Convert:
-    """Return a conversion that clamps values out of range.
+    """Return a function that converts floats to integers and clamps values out of range.
 
-    NaN gives 0. If 64 bits take part, NaN gives the value whose only set bit is the highest.
+    NaN becomes 0. If the source is f64 or the target has 64 bits, NaN becomes the integer whose
+    only set bit is the highest.
+
+    Args:
+        target: PTX type of the integers.
+        source: PTX type of the floats.
+        flags: The other modifiers, with the rounding to an integer.
     """
     to_integral = next((_TO_INTEGRAL[f] for f in flags if f in _TO_INTEGRAL), None)
     if to_integral is None:

@@ -30,12 +30,15 @@ Function = Callable[..., object]
 
 
 def saturated(a: Array) -> Array:
-    """Return the numbers clamped to [0, 1], and 0 for NaN (`.sat`)."""
+    """Return the numbers clamped to [0, 1], with 0 for NaN (`.sat`)."""
     return np.where(a > 0, np.minimum(a, 1), np.zeros(1, a.dtype)).astype(a.dtype)
 
 
 def adjusted(function: Function, instruction: Instruction, kind: str) -> Function:
-    """Return `function` with the effects of `.ftz` and `.sat` added."""
+    """Return `function` with the effects of the instruction's `.ftz` and `.sat` added.
+
+    The last argument of `function` is its output; `kind` is the PTX type.
+    """
     ftz = "ftz" in instruction.modifiers and kind == "f32"
     sat = "sat" in instruction.modifiers
     if not ftz and not sat:
@@ -65,7 +68,10 @@ def _rounding(instruction: Instruction) -> str:
 
 
 def _arithmetic(count: int) -> Builder:
-    """Return a builder of add, sub, mul, fma, div, sqrt and rcp, which round once."""
+    """Return a builder of the `Operation` of add, sub, mul, fma, div, sqrt or rcp.
+
+    Their results are rounded once. `count` is the number of operands.
+    """
 
     def build(instruction: Instruction, context: Context) -> Operation:
         kind = _float_type(instruction)
@@ -118,10 +124,10 @@ def _directed(opcode: str, rounding: int, kind: str, context: Context) -> Functi
 
 
 def _approximate(function: Callable[[Array], Array]) -> Builder:
-    """Return a builder of approximate functions; they are computed in float64 and rounded once.
+    """Return a builder of the `Operation` of an approximate instruction, such as `ex2.approx.f32`.
 
-    Rounding once gives a relative error of at most 2^-24, half a unit in the last place. The PTX
-    ISA allows more:
+    The simulator computes `function` in float64 and rounds once to f32. The relative error is then
+    at most 2^-24, half a unit in the last place. The PTX ISA allows more:
 
     - rcp and sqrt: 1 ulp.
     - rsqrt, ex2 and tanh: 2^-22.9, 2^-22.5 and 2^-11, relative.
@@ -147,10 +153,11 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
 
 
 def _approximate_double(instruction: Instruction, function: Callable[[Array], Array]) -> Operation:
-    """Build `rcp.approx.ftz.f64` and `rsqrt.approx{.ftz}.f64`, the seeds of software division.
+    """Return the `Operation` of `rcp.approx.ftz.f64` or `rsqrt.approx{.ftz}.f64`.
 
-    With `.ftz`, the PTX ISA ignores the low word of the operand and sets that of the result to
-    zero. It also flushes subnormal numbers. 20 bits of the fraction are right.
+    Software divisions start with these instructions. With `.ftz`, the PTX ISA ignores the low word
+    of the operand and sets the low word of the result to zero. With `.ftz`, subnormal numbers
+    become zero, too. 20 bits of the fraction are correct.
     """
     opcode = instruction.opcode
     ftz = "ftz" in instruction.modifiers
@@ -213,7 +220,7 @@ def _extremum(instruction: Instruction, context: Context) -> Operation:
 
 
 def _sign(instruction: Instruction, _context: Context) -> Operation:
-    """Build abs and neg, which change only the sign bit."""
+    """Return the `Operation` of abs or neg, which change only the sign bit."""
     kind = _float_type(instruction)
     function = np.negative if instruction.opcode == "neg" else np.absolute
     return Operation((kind,), (kind,), adjusted(function, instruction, kind))

@@ -1,8 +1,9 @@
 """Arithmetic in half precision: f16, bf16 and pairs of them.
 
-It is computed in float64, where products are exact, and rounded once. Sums may be inexact in
-float64, so they are rounded to odd there; the second rounding is then right. Approximations are
-rounded results, which are within the error that the PTX ISA allows.
+Results are computed in float64, where products are exact, and rounded once. A sum that is inexact
+in float64 is rounded to odd there, so that the second rounding gives the correct result.
+Approximate functions are rounded like the others, which is within the error that the PTX ISA
+allows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ _SMALLEST_NORMAL = 2.0**-14
 
 
 def _form(instruction: Instruction, *allowed: str) -> tuple[str, set[str]]:
-    """Return the type and the modifiers before it."""
+    """Return the type of a half-precision instruction, and its other modifiers.
+
+    Raises:
+        UnknownForm: A modifier is not `rn` or one of `allowed`, or bf16 has `.ftz`.
+    """
     *others, kind = instruction.modifiers
     if set(others) - {"rn", *allowed} or ("ftz" in others and kind.startswith("bf16")):
         raise UnknownForm
@@ -30,7 +35,7 @@ def _form(instruction: Instruction, *allowed: str) -> tuple[str, set[str]]:
 
 
 def _wide(bits_or_halves: Array, kind: str, flags: set[str]) -> Array:
-    """Return the numbers in float64; with `.ftz`, subnormal numbers are zeros."""
+    """Convert half-precision numbers to float64; with `.ftz`, subnormal numbers become zero."""
     if kind.startswith("bf16"):
         return bf16_to_f32(bits_or_halves).astype(np.float64)
     wide = bits_or_halves.astype(np.float64)
@@ -42,9 +47,9 @@ def _flushed(a: Array) -> Array:
 
 
 def _store(result: Array, kind: str, flags: set[str], out: Array) -> None:
-    """Round to nearest with the effects of `.ftz`, `.sat` and `.relu`, and store in `out`.
+    """Round float64 results to half precision, to nearest, and store them in `out`.
 
-    NaN becomes 0x7FFF.
+    `.ftz`, `.sat` and `.relu` take effect if they are in `flags`. NaN becomes 0x7FFF.
     """
     if "sat" in flags:
         result = saturated(result)
@@ -120,9 +125,9 @@ def _approximate_bf16(
 
 
 def _extremum(instruction: Instruction, _context: Context) -> Operation:
-    """Build min and max, where -0 is less than +0.
+    """Return the `Operation` of min or max for half precision, where -0 is less than +0.
 
-    The result is NaN only with `.NaN`, or if both operands are NaN.
+    The result is NaN only if both operands are NaN or, with `.NaN`, if one is.
     """
     _, flags = _form(instruction, "ftz", "NaN", "xorsign", "abs")
     is_min = instruction.opcode == "min"
@@ -146,9 +151,10 @@ def _extremum(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _sign(instruction: Instruction, _context: Context) -> Operation:
-    """Build abs and neg, which change only the sign bit.
+    """Return the `Operation` of abs or neg for half precision, which change only the sign bit.
 
-    With `.ftz`, a NaN becomes the canonical NaN, as on an H200.
+    With `.ftz`, a NaN becomes the canonical NaN 0x7FFF, as on an H200, and subnormal numbers become
+    zero.
     """
     kind, flags = _form(instruction, "ftz")
     negates = instruction.opcode == "neg"

@@ -1,4 +1,4 @@
-"""Integer arithmetic."""
+"""Integer arithmetic without the carry flag."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ INTEGERS = frozenset({"u16", "s16", "u32", "s32", "u64", "s64"})
 
 
 def integer_type(instruction: Instruction, *allowed_modifiers: str) -> str:
-    """Return the instruction's integer type.
+    """Return the PTX type of an integer instruction.
 
     Raises:
-        UnknownForm: The type is another, or a modifier is not in `allowed_modifiers`.
+        UnknownForm: The type is not a 16, 32 or 64-bit integer, or a modifier is not in
+            `allowed_modifiers`.
     """
     *others, kind = instruction.modifiers
     if kind not in INTEGERS or set(others) - set(allowed_modifiers):
@@ -38,9 +39,9 @@ def _unsigned(kind: str) -> str:
 
 
 def _wrapping(ufunc: np.ufunc) -> Builder:
-    """Return a builder of addition or subtraction modulo 2^width.
+    """Return a builder of the `Operation` of integer addition or subtraction modulo 2^width.
 
-    Signed and unsigned types give the same bits.
+    Signed and unsigned types give the same bits. `.sat.s32` clamps the result instead.
     """
 
     def build(instruction: Instruction, _context: Context) -> Operation:
@@ -96,7 +97,7 @@ def _mad(instruction: Instruction, context: Context) -> Operation:
 
 
 def _low_24(a: Array) -> Array:
-    """Return the low 24 bits as int64, sign- or zero-extended as the type requires."""
+    """Return the low 24 bits of each integer as int64, sign-extended if its type is signed."""
     if a.dtype.kind == "i":
         return (a.astype(np.int64) << 40) >> 40
     return a.astype(np.int64) & 0xFFFFFF
@@ -132,7 +133,7 @@ def _elementwise(ufunc: np.ufunc) -> Builder:
 
 
 def _into(ufunc: np.ufunc) -> Callable[..., object]:
-    """Return the ufunc as a function that takes its output as the last argument."""
+    """Return a ufunc as a function whose last argument is the output array."""
     return lambda *arrays: ufunc(*arrays[:-1], out=arrays[-1])
 
 

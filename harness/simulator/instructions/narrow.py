@@ -1,9 +1,9 @@
-"""Bits of bfloat16, which NumPy lacks, and rounding through a wider type without a second error.
+"""Conversions to and from bfloat16, which NumPy lacks, and rounding to odd.
 
-Rounding twice, first to a wide format and then to a narrow one, can differ from rounding once. It
-does not differ if the first rounding is to odd: an inexact result becomes the neighbour whose last
-bit is 1. The wide format needs two more bits than the narrow one (Boldo and Melquiond, "Emulation
-of a FMA and correctly rounded sums", 2008).
+Rounding twice, first to a wide format and then to a narrow one, can differ from rounding once. The
+result does not differ if the first rounding is to odd: an inexact number becomes the neighbour
+whose last bit is 1. The wide format needs two more bits than the narrow one (Boldo and Melquiond,
+"Emulation of a FMA and correctly rounded sums", 2008).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from harness.simulator.instructions.operation import Array
 
 
 def bf16_to_f32(bits: Array) -> Array:
-    """Return the float32 values of bfloat16 bits; exact."""
+    """Convert the bits of bfloat16 numbers to float32, which is exact."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def f32_to_bf16(values: Array, rounding: str = "rn") -> Array:
-    """Return the bits of the bfloat16 nearest to each float32 (ties to even).
+    """Return the bits of the bfloat16 number nearest to each float32 (ties to even).
 
-    With `rz`, round towards zero. A NaN becomes 0x7FFF.
+    With `rounding` "rz", round towards zero instead. A NaN becomes 0x7FFF.
     """
     bits = np.ascontiguousarray(values).view(np.uint32)
     if rounding == "rn":
@@ -33,9 +33,9 @@ def f32_to_bf16(values: Array, rounding: str = "rn") -> Array:
 
 
 def f64_to_f32_odd(values: Array) -> Array:
-    """Return float64 numbers as float32, rounded to odd.
+    """Convert float64 numbers to float32, rounded to odd.
 
-    Rounding the result to any format of at most 22 bits equals rounding the float64 at once.
+    Rounding the results to any format of at most 22 bits equals rounding the float64 numbers once.
     """
     with np.errstate(all="ignore"):
         # The number is truncated first. If it was inexact, setting the last bit gives the odd one

@@ -1,4 +1,4 @@
-"""Conversions (cvt) to and from narrow formats that NumPy cannot round to.
+"""Conversions (cvt) between formats that NumPy cannot round to, such as bf16, tf32 and e4m3.
 
 Each conversion rounds once, in any of PTX's rounding modes.
 """
@@ -25,8 +25,9 @@ class Format:
         largest: The largest finite number.
         fraction_bits: Bits of the fraction as stored.
         width: Bits of a number as stored.
-        nan: Bits of the NaN that conversions give.
-        has_infinity: True if the format has infinities; without them, too large numbers saturate.
+        nan: The bits that conversions give for NaN.
+        has_infinity: True if conversions give infinity for too large numbers; otherwise, they give
+            the largest finite number.
     """
 
     digits: int
@@ -52,13 +53,13 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def encode(values: Array, form: Format, mode: str, flags: frozenset[str]) -> Array:
-    """Return the bits (uint32) of float64 numbers, rounded once.
+    """Round float64 numbers to a format once, and return their bits as uint32.
 
     Args:
         values: The numbers.
         form: The format.
         mode: Rounding mode: rn, rz, rm, rp or rna.
-        flags: Modifiers, of which relu and satfinite have an effect.
+        flags: Modifiers of the instruction, of which relu and satfinite have an effect.
     """
     with np.errstate(all="ignore"):
         # Divided by the unit in the last place, each number is rounded to an integer. Below the
@@ -84,7 +85,7 @@ def encode(values: Array, form: Format, mode: str, flags: frozenset[str]) -> Arr
 
 
 def _bits(values: Array, form: Format) -> Array:
-    """Return the bits of numbers that the format represents exactly."""
+    """Return the bits of float64 numbers in a format that represents them exactly."""
     magnitude = np.abs(values)
     finite = np.where(np.isfinite(magnitude), magnitude, 0.0)
     exponent = np.maximum(np.frexp(finite)[1] - 1, form.least)
@@ -101,9 +102,9 @@ def _bits(values: Array, form: Format) -> Array:
 
 
 def to_f64_odd(values: Array) -> Array:
-    """Return numbers of any type in float64; 64-bit integers beyond 53 bits are rounded to odd.
+    """Convert integers or floats to float64; 64-bit integers beyond 53 bits are rounded to odd.
 
-    Rounding to odd does not change the result of a further rounding to fewer digits.
+    Rounding to odd does not change the result of a further rounding to fewer bits.
     """
     if values.dtype.kind == "f" or values.dtype.itemsize < 8:
         return values.astype(np.float64)
@@ -117,10 +118,16 @@ def to_f64_odd(values: Array) -> Array:
 
 
 def operation(flags: list[str], target: str, source: str, operands: int) -> Operation | None:
-    """Return the operation of a cvt, or None if this module does not handle it.
+    """Return the computation of a `cvt`, or None if conversion.py has to build it.
+
+    Args:
+        flags: The modifiers other than the two types.
+        target: PTX type of the result.
+        source: PTX type of the operand.
+        operands: The number of operands, including the result.
 
     Raises:
-        UnknownForm: It belongs here, but does not exist.
+        UnknownForm: PTX does not have this form of the conversion.
     """
     unpaired = target.removesuffix("x2")
     if source in ("e4m3x2", "e5m2x2") and target == "f16x2":
@@ -153,7 +160,10 @@ def operation(flags: list[str], target: str, source: str, operands: int) -> Oper
 
 
 def _pack(form: Format, mode: str, flags: frozenset[str]) -> Operation:
-    """Build `cvt.rn.f16x2.f32 d, a, b`: a becomes the upper half, b the lower half."""
+    """Return the `Operation` of a `cvt` of two f32 to a pair, such as `cvt.rn.f16x2.f32 d, a, b`.
+
+    The rounded `a` becomes the upper half of the result, and `b` the lower half.
+    """
 
     def compute(a: Array, b: Array, out: Array) -> None:
         high, low = (encode(to_f64_odd(x), form, mode, flags) for x in (a, b))

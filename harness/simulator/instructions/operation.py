@@ -1,4 +1,4 @@
-"""The computation of an instruction, as a function on arrays with one element for each thread."""
+"""The type of an instruction's computation: a function on arrays with one element per thread."""
 
 from __future__ import annotations
 
@@ -49,16 +49,18 @@ BITS = {name: np.dtype(dtype).itemsize * 8 for name, dtype in DTYPES.items()} | 
 
 @dataclass(frozen=True)
 class Operation:
-    """A computation without side effects.
+    """A computation that writes only its outputs.
 
-    An input has a value for each thread, or one for all (length 1). An output may be the same array
-    as an input. `function` may therefore write it only after it has read every input.
+    Inputs and outputs are arrays with one element for each thread; an input may also have a single
+    element for all threads. An output may be the same array as an input. So `function` may write an
+    output only after it has read every input.
 
     Attributes:
         inputs: PTX types of the inputs.
         outputs: PTX types of the outputs.
         function: Called as `function(*inputs, *outputs)`; fills the outputs.
-        native: Name of a function of arithmetic.c with the same meaning, which is called instead.
+        native: Name of a C function in arithmetic.c that computes the same and is called instead of
+            `function`; None if there is none.
     """
 
     inputs: tuple[str, ...]
@@ -68,22 +70,25 @@ class Operation:
 
 
 class Context(Protocol):
-    """The surroundings of an instruction that a builder can query."""
+    """The facts about a kernel that a builder of an `Operation` can query."""
 
     def register_bits(self, operand: Operand) -> int:
         """Return the width of a register operand in bits, or 0 for any other operand."""
 
     def native(self, name: str, *leading: int) -> Callable[..., None]:
-        """Return function `name` of arithmetic.c as `function(*inputs, output)` on arrays."""
+        """Return the C function `name` of arithmetic.c as `function(*inputs, output)` on arrays.
+
+        `leading` are integers that are passed before the arrays.
+        """
 
 
 class UnknownForm(LookupError):
-    """The opcode is known, but not with these modifiers or operands."""
+    """The simulator implements the opcode, but not with these modifiers or operands."""
 
 
 Builder = Callable[[Instruction, Context], Operation]
 
 
 def copy(source: Array, out: Array) -> None:
-    """Copy `source` to `out`, converting as C does."""
+    """Copy `source` to `out`, converted to the dtype of `out` as a cast in C does."""
     np.copyto(out, source, casting="unsafe")

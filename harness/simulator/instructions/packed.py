@@ -1,7 +1,7 @@
-"""Arithmetic on small numbers packed in a word, and other integer intrinsics of CUDA.
+"""Arithmetic on small integers packed in a 32-bit word, and other integer intrinsics of CUDA.
 
-The only video instruction that nvcc 13 emits is `vabsdiff4`. The other `__v...` intrinsics become
-plain arithmetic.
+The only SIMD video instruction that nvcc 13 emits is `vabsdiff4`. The other `__v...` intrinsics
+become plain arithmetic.
 """
 
 from __future__ import annotations
@@ -21,18 +21,24 @@ _HALVES: Mapping[str, type[np.generic]] = MappingProxyType({"u32": np.uint16, "s
 
 
 def _parts(a: Array, dtype: type[np.generic]) -> Array:
-    """Return words as rows of the numbers packed in them, the lowest first."""
+    """Return an array with a row for each word, which holds the integers packed in the word.
+
+    The integer in the lowest bits comes first.
+    """
     return np.ascontiguousarray(a).view(dtype).reshape(len(a), -1)
 
 
 def handles(instruction: Instruction) -> bool:
-    """Return whether this module computes an add, min or max."""
+    """Return whether an add, min or max is on packed integers or has `.relu`."""
     modifiers = instruction.modifiers
     return bool(modifiers) and (modifiers[-1] in PAIRS or "relu" in modifiers)
 
 
 def pairwise(instruction: Instruction, _context: Context) -> Operation:
-    """Build add, min and max of two 16-bit numbers at once; `.relu` makes negative results 0."""
+    """Return the `Operation` of add, min or max of packed 16-bit integers.
+
+    Also handles min and max of s32 with `.relu`, which makes negative results 0.
+    """
     kind, *others = instruction.modifiers
     opcode = instruction.opcode
     if others not in ([], ["relu"]) or (others and kind[0] != "s"):
@@ -55,9 +61,10 @@ def pairwise(instruction: Instruction, _context: Context) -> Operation:
 
 
 def _dot(instruction: Instruction, _context: Context) -> Operation:
-    """Build dp4a and dp2a, which add products to c.
+    """Return the `Operation` of dp4a or dp2a, which add products to a third operand.
 
-    dp4a adds four products of bytes. dp2a adds two products of a 16-bit number and a byte.
+    The factors are packed integers. dp4a adds four products of two bytes. dp2a adds two products of
+    a 16-bit integer and a byte.
     """
     *half, first, second = instruction.modifiers
     is_two = instruction.opcode == "dp2a"
@@ -96,7 +103,11 @@ def _absolute_difference(instruction: Instruction, _context: Context) -> Operati
 
 
 def _find_nth_set(instruction: Instruction, _context: Context) -> Operation:
-    """Build fns: the |offset|-th set bit from `base` on, upwards or downwards (PTX ISA, "fns")."""
+    """Return the `Operation` of fns, which finds the |offset|-th set bit from `base` on.
+
+    The search is upwards for a positive offset, and downwards for a negative offset (PTX ISA,
+    "fns").
+    """
     if instruction.modifiers != ("b32",):
         raise UnknownForm
 

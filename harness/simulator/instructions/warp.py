@@ -1,8 +1,9 @@
 """Instructions that exchange values between the lanes of a warp.
 
-They run when every lane that the mask names has arrived; see `execution/warp_sync.py`. A lane takes
-part with the lanes that its own mask names. PTX leaves the value of a `shfl` from any other lane
-undefined. Here it is the thread's own, and the team records it.
+They run when every lane that the mask names has arrived; see `execution/warp_sync.py`. A lane
+exchanges values with the lanes that its own mask names. For a `shfl` from any other lane, PTX
+leaves the value undefined. The simulator then returns the thread's own value, and records this in
+`Team.undefined`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,17 @@ Builder = Callable[[Instruction], Operation]
 
 
 def source_lanes(mode: str, lane_id: Array, b: Array, c: Array) -> tuple[Array, Array]:
-    """Return the lane that `shfl` takes each lane's value from, and its predicate.
+    """Return the lane that each lane's value in a `shfl` comes from, and the predicate.
 
-    The formula is from the PTX ISA, "shfl.sync". The low five bits of `c` are the clamp. Bits 8 to
-    12 are the bits of the lane's number that name the segment.
+    The predicate is true if the source is within the segment. The formula is from the PTX ISA,
+    "shfl.sync". The low five bits of `c` are the clamp. Bits 8 to 12 of `c` mark the bits of the
+    lane's number that select the segment.
+
+    Args:
+        mode: "up", "down", "bfly" or "idx".
+        lane_id: The number of each thread in its warp.
+        b: The second operand: a lane or an offset of lanes.
+        c: The third operand: the clamp and the segment mask.
     """
     amount = (b & 31).astype(np.int64)
     clamp = (c & 31).astype(np.int64)
@@ -44,7 +52,10 @@ def source_lanes(mode: str, lane_id: Array, b: Array, c: Array) -> tuple[Array, 
 
 
 def _participants(team: Team, active: Lanes | None, mask: Array) -> Array:
-    """Return, for each thread, the lanes that its mask names and that have arrived."""
+    """Return, for each thread, the set of lanes that its mask names and that have arrived.
+
+    A set of lanes is an integer with a bit for each lane of the warp.
+    """
     return team.mask_of_warp(active) & mask
 
 
@@ -53,7 +64,7 @@ def _has_bit(masks: Array, positions: Array) -> Lanes:
 
 
 def _is_full(team: Team, active: Lanes | None, mask: Array) -> bool:
-    """Return whether all lanes of whole warps take part and name each other."""
+    """Return whether only whole warps take part, and every mask names all 32 lanes."""
     return len(mask) == 1 and int(mask[0]) == FULL and team.are_whole_warps(active)
 
 
@@ -153,7 +164,7 @@ def _match(instruction: Instruction) -> Operation:
 
 
 def _lowest(masks: Array) -> Array:
-    """Return the position of the lowest set bit, or 0 for an empty mask."""
+    """Return the position of the lowest set bit of each mask, or 0 for an empty mask."""
     isolated = masks & (~masks + np.uint32(1))
     below = np.maximum(isolated, np.uint32(1)) - np.uint32(1)
     positions: Array = np.bitwise_count(below).astype(np.int64)
@@ -218,7 +229,10 @@ def _activemask(instruction: Instruction) -> Operation:
 
 
 def block_reduction(instruction: Instruction) -> Operation:
-    """Build `bar.red`, which reduces a predicate over all threads that meet at the barrier."""
+    """Return the `Operation` of the reduction in `bar.red`.
+
+    It reduces a predicate over all threads of a block that are at the barrier.
+    """
     *_, name, kind = instruction.modifiers
     if (name, kind) not in (("popc", "u32"), ("and", "pred"), ("or", "pred")):
         raise UnknownForm

@@ -1,6 +1,6 @@
-"""Lowering of PTX to a `Program`: inlines functions, resolves names and cuts basic blocks.
+"""Lowering: the translation of a PTX kernel to a `Program`, which the package execution/ runs.
 
-The package execution/ runs the program; nothing runs here.
+Lowering inlines functions, resolves names, and divides the code into basic blocks.
 """
 
 from harness.simulator.lowering.kernel import prepare

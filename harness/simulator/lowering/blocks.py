@@ -1,4 +1,4 @@
-"""Division of a kernel's steps into basic blocks."""
+"""Division of a lowered kernel into basic blocks."""
 
 from __future__ import annotations
 
@@ -28,14 +28,22 @@ from harness.simulator.ptx.ptx import Instruction, Label
 
 
 def basic_blocks(listing: Listing) -> tuple[Block, ...]:
-    """Return the basic blocks in the order of the text; the last one is the target of `exit:`."""
+    """Divide a lowered kernel into basic blocks, in the order of its text.
+
+    The last block is the kernel's end, which the label `exit:` names.
+    """
     blocks = _cut(listing.items, listing.owners)
     _liveness(blocks)
     return tuple(blocks)
 
 
 def _cut(items: list[Item], owners: Mapping[int, Instruction]) -> list[Block]:
-    """Return the basic blocks, with targets still by name until they are linked at the end."""
+    """Divide a kernel's items into basic blocks, and link their branches.
+
+    Args:
+        items: The kernel's steps, ends of blocks, and labels, in the order of the text.
+        owners: The PTX instruction that an item counts for, by the item's index.
+    """
     blocks: list[Block] = []
     starts: dict[str, int] = {}
     steps: list[Step] = []
@@ -69,7 +77,12 @@ def _cut(items: list[Item], owners: Mapping[int, Instruction]) -> list[Block]:
 
 
 def _link(blocks: list[Block], starts: Mapping[str, int]) -> None:
-    """Replace the names of targets by numbers of blocks."""
+    """Set the block numbers that branches lead to, from the labels that they name.
+
+    Args:
+        blocks: The basic blocks.
+        starts: The number of the block that each label starts.
+    """
     for block in blocks:
         if isinstance(block.end, Branch | Jump):
             block.target = starts[block.end.target]
@@ -78,9 +91,10 @@ def _link(blocks: list[Block], starts: Mapping[str, int]) -> None:
 
 
 def _liveness(blocks: list[Block]) -> None:
-    """Fill in `reads`, `writes` and `live` of each block.
+    """Compute which registers each block reads, writes, and needs from earlier blocks.
 
-    A register is live at the start of a block if some path reads it before writing it.
+    The results are the attributes `reads`, `writes`, `live` and `accesses_memory` of `Block`. A
+    register is live at the start of a block if some path reads it before writing it.
     """
     for block in blocks:
         for step in block.steps:

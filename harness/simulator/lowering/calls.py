@@ -1,4 +1,7 @@
-"""Lowering of calls: functions are copied into the caller, or compiled once and called."""
+"""Lowering of calls to steps of a `Program`.
+
+Device functions are inlined, or compiled once and called.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +38,10 @@ _KERNEL = "kernel:"
 
 @dataclass
 class Calls:
-    """Lowering of `call`, and of the functions that are not copied into their callers.
+    """The lowering of `call` instructions, and of the functions that are compiled once and called.
 
     Attributes:
-        context: The names and operands at the current instruction.
+        context: Resolves names and operands at the current instruction.
         lower: Lowers the code of a function in its scope.
     """
 
@@ -49,7 +52,7 @@ class Calls:
     """Number and label of each place that an outlined function may return to, by its name."""
 
     def call(self, instruction: Instruction) -> None:
-        """Lower a call of any kind."""
+        """Lower a `call`: inline the function, call it, or print for `printf` and `assert`."""
         context = self.context
         results, callee, arguments = callee_of(instruction)
         if isinstance(callee, Register):
@@ -68,10 +71,10 @@ class Calls:
     def _inline(
         self, instruction: Instruction, function: Function, results: Group, arguments: Group
     ) -> None:
-        """Copy the function into the caller, under a prefix for its registers and labels.
+        """Copy a function's code into its caller, under a prefix for its registers and labels.
 
-        Its parameters and results are the caller's local variables. A recursive function is never
-        copied.
+        The prefix makes the names unique. The function's parameters and results are local variables
+        of the caller. A recursive function is never copied.
         """
         context = self.context
         callers = (*context.scope.callers, context.scope.function.name)
@@ -98,10 +101,10 @@ class Calls:
     # Outlined functions
 
     def outlined_functions(self) -> None:
-        """Add the code of the outlined functions, before the kernel's code.
+        """Add the code of the functions that are compiled once, before the kernel's code.
 
-        Blocks of code with low numbers run first. Threads that call therefore meet threads that do
-        not at the place where the call returns.
+        The scheduler runs blocks of code with low numbers first. So threads that call a function
+        meet the threads that do not call it at the place where the call returns.
         """
         context = self.context
         context.local_bytes = STACK_BYTES
@@ -112,7 +115,7 @@ class Calls:
         context.listing.fill(context.frame_pointer, 0)
 
     def resolve_returns(self) -> None:
-        """Give the outlined functions the places that they may return to."""
+        """Fill in the places that each called function returns to, when all its calls are known."""
         items = self.context.listing.items
         for index, (item, count) in enumerate(items):
             if isinstance(item, Dispatch) and item.function:
@@ -121,7 +124,11 @@ class Calls:
                 items[index] = replace(item, values=values, targets=labels), count
 
     def passed(self, scope: Scope) -> Mapping[str, int]:
-        """Return the places of outlined functions' arguments and results above the frame."""
+        """Return the frame offsets of the arguments and results of calls in a function.
+
+        The offsets count from the end of the function's own frame, in bytes, by variable. Only
+        calls of functions that are not inlined are included.
+        """
         variables = {v.name: v for v in scope.function.variables}
         places: dict[str, int] = {}
         for item in scope.function.body:
@@ -172,9 +179,10 @@ class Calls:
         context.scope = outer
 
     def _kept_by(self, function: Function) -> dict[str, int]:
-        """Return the registers that the function saves for its previous activation.
+        """Return the registers that a function must save for its previous activation.
 
-        A function that is not recursive has one activation at a time, and saves none.
+        The result has the numbers of the registers by name. Only a recursive function has several
+        activations at a time; any other function saves none.
         """
         if function.name not in self.context.graph.recursive:
             return {}
@@ -184,7 +192,7 @@ class Calls:
     def _spill(
         self, register: int, nbytes: int, offset: int, first: Instruction, *, is_store: bool
     ) -> None:
-        """Save a register of the previous activation in the frame, or restore it."""
+        """Add a step that saves a register of a recursive function in its frame, or restores it."""
         where = Space.LOCAL, f"b{nbytes * 8}", 1, self.context.frame_pointer, offset
         place = self.context.place(first.location)
         if is_store:
@@ -194,7 +202,7 @@ class Calls:
         self.context.listing.add(step)
 
     def _check_stack(self, nbytes: int, first: Instruction) -> None:
-        """Add a check that a frame of `nbytes` bytes fits on the call stack, and a trap if not."""
+        """Add steps that trap if a frame of `nbytes` bytes does not fit on the call stack."""
         listing = self.context.listing
         fits = listing.number("stack fits", 1)
         limit = Constant(Immediate(STACK_BYTES - nbytes))
@@ -207,9 +215,10 @@ class Calls:
         listing.mark(label)
 
     def _call_outlined(self, instruction: Instruction, callee: Function | Register) -> None:
-        """Add a call: store the number of the return place, move the frame pointer, and jump.
+        """Add a call of a function that is not inlined.
 
-        A call through a pointer jumps by a dispatch over the addresses of all possible functions.
+        The steps store the number of the return place, move the frame pointer, and jump. A call
+        through a pointer compares the pointer with the addresses of all functions that it may call.
         """
         context, listing = self.context, self.context.listing
         is_known = isinstance(callee, Function)
@@ -235,9 +244,10 @@ class Calls:
             context.move_frame(context.frame_pointer, 2**64 - above)
 
     def _candidates(self, instruction: Instruction) -> list[str]:
-        """Return the functions that a call through a pointer may mean.
+        """Return the names of the functions that a call through a pointer may call.
 
-        They are the outlined functions whose address is used and whose signature has the same size.
+        They are the functions that are not inlined, whose address is used, and that have the call's
+        numbers of parameters and results.
         """
         results, _, arguments = callee_of(instruction)
         graph, functions = self.context.graph, self.context.module.functions

@@ -1,4 +1,8 @@
-"""Lowering of instructions that fill registers, of warp instructions, and of actions."""
+"""Lowering of instructions that fill registers, of warp instructions, and of actions.
+
+Each instruction becomes steps of a `Program`. An action is an instruction that needs more than its
+own thread's registers, such as `mma`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from harness.simulator.ptx.space import Space
 
 
 def compute(context: Context, instruction: Instruction) -> None:
-    """Lower an instruction that a thread computes by itself."""
+    """Lower an instruction that a thread computes from its own registers."""
     try:
         operation = operation_of(instruction, context)
     except UnknownForm:
@@ -34,14 +38,14 @@ def compute(context: Context, instruction: Instruction) -> None:
 
 
 def handles_flag(instruction: Instruction) -> bool:
-    """Return whether the instruction reads or writes the carry flag."""
+    """Return whether the instruction reads or writes the carry flag, as `addc` and `add.cc` do."""
     return instruction.opcode in carry.OPCODES and (
         carry.reads_flag(instruction) or carry.writes_flag(instruction)
     )
 
 
 def with_flag(context: Context, instruction: Instruction) -> None:
-    """Lower arithmetic with the carry flag."""
+    """Lower an integer instruction that reads or writes the carry flag."""
     try:
         operation = carry.operation_with_flag(instruction, context)
     except (UnknownForm, ValueError, KeyError):
@@ -57,7 +61,7 @@ def with_flag(context: Context, instruction: Instruction) -> None:
 
 
 def collective(context: Context, instruction: Instruction) -> None:
-    """Lower an instruction that exchanges values with other lanes of the warp."""
+    """Lower an instruction that exchanges values between the lanes of a warp, such as `shfl`."""
     opcode = instruction.opcode
     synchronises = opcode in warp.SYNCHRONISING
     builder = (warp.SYNCHRONISING if synchronises else warp.ALONE)[opcode]
@@ -78,7 +82,7 @@ def collective(context: Context, instruction: Instruction) -> None:
 
 
 def action(context: Context, instruction: Instruction) -> bool:
-    """Lower the instruction if it is one of actions/; return whether it is."""
+    """Lower the instruction if actions/ implements it; return whether it does."""
     try:
         found = action_of(instruction)
     except UnknownForm:

@@ -1,4 +1,4 @@
-"""Meaning of names at an instruction: registers, variables, constants and source lines."""
+"""Resolution of names in a kernel: registers, variables, constants and source lines."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ Three names stand for a space:
 
 @dataclass
 class Scope:
-    """The code of one function: the prefix of its registers, and the meaning of its names.
+    """The code of one function as it is lowered, and the addresses of the variables that it names.
 
     Attributes:
         function: The function.
-        prefix: Prefix of its registers and labels.
-        symbols: Place of each name.
-        returns_to: Label to return to; empty in the kernel itself.
-        callers: Functions that this one is copied into.
-        frame: Frame of an outlined function, else None.
+        prefix: Prefix that makes the names of the function's registers and labels unique.
+        symbols: State space and address of each parameter, result and variable, by name.
+        returns_to: Label of the end of the function's code; empty for the kernel.
+        callers: Names of the functions that this function is inlined into, the outermost first.
+        frame: Layout of the frame if the function is called instead of inlined; else None.
     """
 
     function: Function
@@ -92,20 +92,20 @@ class Scope:
 
 @dataclass
 class Context:
-    """Resolver of names and operands at the current instruction of the current scope.
+    """Resolver of names and operands at the instruction that is being lowered.
 
     Attributes:
-        module: The module.
+        module: The PTX module.
         name: The kernel's name as in its source.
-        addresses: Addresses of the module's variables.
-        native: Returns the functions of arithmetic.c.
-        home: The kernel's own source file.
-        graph: The call graph.
-        scope: The current function.
-        current: The current instruction.
-        listing: The kernel's code so far.
-        shared_bytes: Static shared memory used so far.
-        local_bytes: Local memory used so far.
+        addresses: Addresses of the module's variables in global memory.
+        native: Returns the C functions of arithmetic.c.
+        home: The source file that defines the kernel.
+        graph: The call graph of the kernel.
+        scope: The function that is being lowered.
+        current: The instruction that is being lowered.
+        listing: The kernel's lowered code so far.
+        shared_bytes: Static shared memory that is used so far, in bytes.
+        local_bytes: Local memory that is used so far, in bytes of each thread.
     """
 
     module: Module
@@ -122,11 +122,15 @@ class Context:
     _shared: dict[str, int] = field(default_factory=dict)
 
     def unsupported(self) -> UnsupportedInstruction:
-        """Return the error that names the current instruction."""
+        """Return an error which says that the simulator lacks the current instruction."""
         return UnsupportedInstruction(self.current.text, self.name, self.current.location)
 
     def place(self, location: Location | None) -> Location | None:
-        """Return the innermost location that is in the kernel's own file."""
+        """Return the position in the kernel's own source file that a location belongs to.
+
+        For inlined code, this is the innermost call in that file. Without any, it is the outermost
+        call.
+        """
         inner = location
         while inner:
             if inner.file == self.home:
@@ -137,20 +141,25 @@ class Context:
     # Variables
 
     def place_shared(self, key: str, variable: Variable) -> int:
-        """Return the address of a variable in shared memory; place it if it is new."""
+        """Return the address in shared memory of a static variable; allocate the variable if new.
+
+        Args:
+            key: A name of the variable that is unique in the kernel.
+            variable: The variable.
+        """
         if key not in self._shared:
             self._shared[key] = -(-self.shared_bytes // variable.align) * variable.align
             self.shared_bytes = self._shared[key] + variable.size
         return self._shared[key]
 
     def place_local(self, size: int, align: int) -> int:
-        """Reserve local memory and return its address."""
+        """Allocate `size` bytes of each thread's local memory, and return the address."""
         start = -(-self.local_bytes // align) * align
         self.local_bytes = start + size
         return start
 
     def symbol(self, name: str) -> SymbolAddress | None:
-        """Return the place of a variable or function, or None."""
+        """Return the state space and address of a variable or function; None if unknown."""
         if name in self.scope.symbols:
             return self.scope.symbols[name]
         if name in self._shared:
@@ -166,11 +175,11 @@ class Context:
 
     @property
     def frame_pointer(self) -> int:
-        """The register that holds the address of an outlined function's frame."""
+        """The number of the register with the address of the current frame on the call stack."""
         return self.listing.number("frame pointer", 64)
 
     def move_frame(self, target: int, nbytes: int) -> None:
-        """Set a register to the frame pointer plus `nbytes`."""
+        """Add a step that sets register `target` to the frame pointer plus `nbytes`."""
         operation = Operation(("u64", "u64"), ("u64",), np.add)
         step = Constant(Immediate(nbytes))
         self.listing.add(Compute(operation, (self.frame_pointer, step), (target,)))
@@ -178,7 +187,7 @@ class Context:
     # Operands
 
     def register(self, register: Register) -> int:
-        """Return the register's number."""
+        """Return the number of a PTX register, after adding the register if it is new."""
         name = register.name
         if name == "_":
             return self.listing.number("_64", 64)
@@ -189,7 +198,7 @@ class Context:
         return self.listing.number(self.scope.prefix + name, self.register_bits(register))
 
     def register_bits(self, operand: Operand) -> int:
-        """Return the width of a register in bits, or 0 for another operand."""
+        """Return the width of a register operand in bits, or 0 for any other operand."""
         if not isinstance(operand, Register):
             return 0
         if operand.name in SPECIAL_BITS:
@@ -202,7 +211,7 @@ class Context:
             raise self.unsupported() from None
 
     def targets(self, operand: Operand) -> tuple[int, ...]:
-        """Return the registers that an operand names as results."""
+        """Return the numbers of the registers that a destination operand consists of."""
         if isinstance(operand, Register):
             return (self.register(operand),)
         if isinstance(operand, DestinationPair):
@@ -212,13 +221,13 @@ class Context:
         raise self.unsupported()
 
     def sources(self, operand: Operand) -> tuple[Source, ...]:
-        """Return the values of an operand, element by element."""
+        """Return the registers or constants of a source operand, one for each vector element."""
         if isinstance(operand, Vector):
             return tuple(s for part in operand.parts for s in self.sources(part))
         return (self.source(operand),)
 
     def source(self, operand: Operand) -> Source:
-        """Return the value of an operand that is not a vector."""
+        """Return the register or constant of a source operand that is not a vector."""
         if isinstance(operand, Register):
             if operand.name == "%is_explicit_cluster":
                 return Constant(Immediate(0))
@@ -236,7 +245,10 @@ class Context:
         raise self.unsupported()
 
     def address(self, operand: Operand, space: Space) -> tuple[Space, Source, int]:
-        """Return the space, the base address and the offset in bytes of an address operand."""
+        """Return the state space, the base and the byte offset that an address operand refers to.
+
+        `space` is the state space that the instruction names.
+        """
         if not isinstance(operand, Address):
             raise self.unsupported()
         base = operand.base
@@ -270,7 +282,7 @@ class Context:
         return register
 
     def _clock(self, name: str) -> int:
-        """Add a read of the cycle counter; return the register that receives it."""
+        """Add a step that reads the clock register `name`; return the register with the result."""
         bits, shift = CLOCKS[name]
         register = self.listing.number(f"{self.scope.prefix}{name}", bits)
 

@@ -1,4 +1,4 @@
-"""Lowering of branches, ends and barriers."""
+"""Lowering of branches, returns, exits and barriers to ends of basic blocks in a `Program`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLUSTER_BARRIER = 1 << 16
 
 
 def branch(context: Context, instruction: Instruction) -> None:
-    """Lower `bra`."""
+    """Lower `bra`, a branch to one label."""
     (target,) = instruction.operands
     if not isinstance(target, Symbol):
         raise context.unsupported()
@@ -38,7 +38,7 @@ def branch(context: Context, instruction: Instruction) -> None:
 
 
 def indexed_branch(context: Context, instruction: Instruction) -> None:
-    """Lower `brx.idx`."""
+    """Lower `brx.idx`, a branch to the label that an index selects from a table."""
     index, table = instruction.operands
     if not isinstance(table, Symbol) or instruction.modifiers[:1] != ("idx",):
         raise context.unsupported()
@@ -52,7 +52,7 @@ def indexed_branch(context: Context, instruction: Instruction) -> None:
 
 
 def end(context: Context, instruction: Instruction) -> None:
-    """Lower `ret` and `exit`."""
+    """Lower `ret` and `exit`; a `ret` of an inlined function jumps to the end of its code."""
     is_ret = instruction.opcode == "ret"
     target = context.scope.returns_to if is_ret and context.scope.returns_to else EXIT
     guard = instruction.guard
@@ -65,7 +65,7 @@ def end(context: Context, instruction: Instruction) -> None:
 
 
 def barrier(context: Context, instruction: Instruction) -> None:
-    """Lower `bar` and `barrier` of every kind."""
+    """Lower all forms of `bar` and `barrier`: of a warp, of a block and of a cluster."""
     modifiers = tuple(m for m in instruction.modifiers if m not in ("cta", "aligned"))
     place = context.place(instruction.location)
     operands = list(instruction.operands)
@@ -107,7 +107,14 @@ def _block_barrier(
 def _reduction(
     context: Context, instruction: Instruction, result: Operand, predicate: Operand
 ) -> None:
-    """Add the computation of `bar.red`, which follows its barrier."""
+    """Add the reduction of a `bar.red`, which runs after its barrier.
+
+    Args:
+        context: Resolves the operands.
+        instruction: The `bar.red`.
+        result: The operand that receives the result.
+        predicate: The operand that is reduced over the threads.
+    """
     try:
         operation = warp.block_reduction(instruction)
     except (UnknownForm, ValueError):
@@ -117,9 +124,10 @@ def _reduction(
 
 
 def _cluster_barrier(context: Context, modifiers: tuple[str, ...], place: Location | None) -> None:
-    """Lower a barrier of a cluster, which is one block here.
+    """Lower `barrier.cluster`; a cluster is always one block here.
 
-    `wait` waits for the block's threads; `arrive` waits for none.
+    `barrier.cluster.wait` waits for all threads of the block; `barrier.cluster.arrive` waits for
+    no thread.
     """
     if modifiers[1:2] == ("arrive",):
         context.listing.add(None, 1)
@@ -130,10 +138,10 @@ def _cluster_barrier(context: Context, modifiers: tuple[str, ...], place: Locati
 
 
 def refuse_clusters(kernel: Function, name: str) -> None:
-    """Check that the kernel does not require clusters of more than one block.
+    """Check that a kernel does not require clusters of more than one block.
 
     Raises:
-        UnsupportedInstruction: It does.
+        UnsupportedInstruction: The directive `.reqnctapercluster` requires them.
     """
     for directive in kernel.directives:
         words = directive.replace(",", " ").split()

@@ -1,9 +1,9 @@
 """Choice between inlining and calling device functions, and layout of called functions' frames.
 
 Most functions are copied into the kernel at each call. The others are outlined, which means that
-they are compiled once and called. They are recursive functions, functions called through a pointer,
-and all functions that these call. Outlined functions find their parameters and variables at the
-frame pointer:
+they are compiled once and called. The outlined ones are recursive functions, functions called
+through a pointer, and all functions that these call. The frame of an outlined function begins at
+the frame pointer, and is laid out like this:
 
     parameters | results | registers of the previous activation | variables | the callee's frame
 """
@@ -34,13 +34,16 @@ _FUNCTION_STEP = 16
 
 
 def function_addresses(module: Module) -> Mapping[str, int]:
-    """Return the address of each defined function: the value of `&function` in device code."""
+    """Return the address of each device function: the value of `&function` in device code."""
     names = (n for n, f in module.functions.items() if f.is_defined and not f.is_kernel)
     return {name: FUNCTION_BASE + _FUNCTION_STEP * i for i, name in enumerate(names, 1)}
 
 
 def callee_of(instruction: Instruction) -> tuple[Group, Operand, Group]:
-    """Return the results, the callee and the arguments of a `call`."""
+    """Return the results, the called function and the arguments of a `call` instruction.
+
+    The function is a symbol, or a register for a call through a pointer.
+    """
     operands = list(instruction.operands)
     none = Group(())
     results = operands.pop(0) if isinstance(operands[0], Group) else none
@@ -53,14 +56,14 @@ def callee_of(instruction: Instruction) -> tuple[Group, Operand, Group]:
 
 @dataclass(frozen=True)
 class CallGraph:
-    """The calls between functions of a module, seen from one kernel."""
+    """The calls between the functions of a PTX module, followed from one kernel."""
 
     module: Module
     kernel: str
 
     @cached_property
     def taken(self) -> frozenset[str]:
-        """The functions whose address is used."""
+        """Names of the functions whose address is used other than by a direct call."""
         names = {
             symbol.name
             for function in self.module.functions.values()
@@ -74,7 +77,7 @@ class CallGraph:
 
     @cached_property
     def outlined(self) -> frozenset[str]:
-        """The functions that are called instead of copied."""
+        """Names of the functions that are compiled once and called, and not inlined."""
         reachable = self._reachable(self.kernel)
         if not reachable:
             return frozenset()
@@ -84,7 +87,7 @@ class CallGraph:
 
     @cached_property
     def recursive(self) -> frozenset[str]:
-        """The functions that may run again before they return."""
+        """Names of the functions that may be called again before they return."""
         return frozenset(n for n in self._reachable(self.kernel) if n in self._reachable(n))
 
     def _is_defined(self, name: str) -> bool:
@@ -107,7 +110,10 @@ class CallGraph:
         return self._known_callees[name]
 
     def _find_callees(self, name: str) -> set[str]:
-        """Return a function's callees; a call through a pointer may reach any of `taken`."""
+        """Return the names of the functions that a function calls.
+
+        A call through a pointer counts as a call of every function in `taken`.
+        """
         found: set[str] = set()
         for instruction in _instructions(self.module.functions[name]):
             if instruction.opcode == "call":
@@ -130,13 +136,13 @@ class CallGraph:
 
 @dataclass(frozen=True)
 class FrameLayout:
-    """Layout of a frame: offsets from the frame pointer in bytes.
+    """The layout of a function's frame on the call stack, in bytes from the frame pointer.
 
     Attributes:
         results: Offset of the results.
-        saved: Offset of each register that a recursive function saves.
-        variables: Offset of each variable.
-        size: Bytes of the frame.
+        saved: Offset of each register that a recursive function saves, by name.
+        variables: Offset of each variable, by name.
+        size: Size of the frame in bytes.
     """
 
     results: int
@@ -148,7 +154,12 @@ class FrameLayout:
 def arguments_layout(
     arguments: Iterable[Variable], results: Iterable[Variable]
 ) -> Mapping[str, int]:
-    """Return where a caller puts arguments and finds results in the callee's frame."""
+    """Return the offset in the callee's frame of each argument and result of a call, in bytes.
+
+    Args:
+        arguments: The caller's variables that hold the arguments.
+        results: The caller's variables that receive the results.
+    """
     places: dict[str, int] = {}
     end = _lay_out(places, 0, ((v.name, v.size, v.align) for v in arguments))
     _lay_out(places, _aligned(end, 16), ((v.name, v.size, v.align) for v in results))
@@ -158,12 +169,12 @@ def arguments_layout(
 def frame_layout(
     function: Function, saved: Mapping[str, int], variables: Iterable[Variable]
 ) -> FrameLayout:
-    """Return the frame layout of a function.
+    """Return the layout of a function's frame.
 
     Args:
         function: The function.
-        saved: Bytes of each register that it saves.
-        variables: Its variables.
+        saved: Size in bytes of each register that the function saves, by name.
+        variables: The variables of the function that are in its frame.
     """
     results = _aligned(function.parameter_bytes, 16)
     end = max((p.offset + p.size for p in function.results), default=0) + results
@@ -201,7 +212,7 @@ def _instructions(function: Function) -> Iterable[Instruction]:
 
 
 def _leaves(operands: Iterable[object]) -> Iterable[object]:
-    """Yield the registers and symbols in operands of any nesting."""
+    """Yield the registers and symbols in operands, including those in vectors and addresses."""
     for operand in operands:
         if isinstance(operand, Vector | Group):
             yield from _leaves(operand.parts)

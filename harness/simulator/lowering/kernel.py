@@ -1,4 +1,4 @@
-"""Lowering of a kernel, and of the functions that are copied into it, to a `Program`."""
+"""Lowering of a PTX kernel, and of the device functions that it calls, to a `Program`."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def prepare(
     addresses: Mapping[str, int],
     native: Callable[..., Callable[..., None]],
 ) -> Program:
-    """Return the kernel as a program.
+    """Lower a PTX kernel to a program that the simulator can run.
 
     Args:
-        module: The module.
+        module: The PTX module.
         kernel: Mangled name of the kernel.
         readable_name: Name of the kernel for messages.
-        addresses: Addresses of the module's variables.
-        native: Returns the functions of arithmetic.c.
+        addresses: Addresses of the module's variables in global memory.
+        native: Returns the C functions of arithmetic.c.
 
     Raises:
-        UnsupportedInstruction: The kernel needs something that is not implemented.
+        UnsupportedInstruction: The kernel has an instruction that is not implemented.
     """
     return _Lowering(module, kernel, readable_name, addresses, native).program()
 
 
 class _Lowering:
-    """Lowering of one kernel."""
+    """The state while one kernel is lowered, and the choice of the lowering for each opcode."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _Lowering:
         )
 
     def function(self, scope: Scope) -> None:
-        """Lower the code of one function."""
+        """Lower all instructions of one function: the kernel, or a function that it calls."""
         outer, self.context.scope = self.context.scope, scope
         self._place_variables(scope)
         for item in scope.function.body:
@@ -136,7 +136,7 @@ class _Lowering:
             self._plain(instruction)
 
     def _plain(self, instruction: Instruction) -> None:
-        """Lower an instruction without regard to its guard."""
+        """Lower an instruction other than a branch or return, as if it had no guard predicate."""
         context, opcode = self.context, instruction.opcode
         if opcode in ("ld", "ldu"):
             memory.load(context, instruction)
@@ -170,6 +170,6 @@ class _Lowering:
 
 
 def _home(kernel: Function) -> str:
-    """Return the kernel's own source file, or an empty string if it is unknown."""
+    """Return the source file that defines the kernel, or an empty string if the PTX names none."""
     first = next((i for i in kernel.body if isinstance(i, Instruction) and i.location), None)
     return first.location.outermost.file if first and first.location else ""

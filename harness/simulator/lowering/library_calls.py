@@ -1,4 +1,4 @@
-"""Lowering of calls to functions outside the module: printf and assert."""
+"""Lowering of calls to the functions that CUDA provides: `vprintf` and `__assertfail`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ NAMES = frozenset({"vprintf", "__assertfail"})
 def call(
     context: Context, instruction: Instruction, name: str, results: Group, arguments: Group
 ) -> None:
-    """Lower a call of one of `NAMES`, whose arguments are in local variables."""
+    """Lower a call of `vprintf` or `__assertfail`, as `name` says.
+
+    Args:
+        context: Resolves the operands.
+        instruction: The `call`.
+        name: One of `NAMES`.
+        results: The local variables that receive the results.
+        arguments: The local variables that hold the arguments.
+    """
     listing = context.listing
     inputs = _arguments(context, instruction, arguments)
     kinds = tuple(f"u{listing.bits[r]}" for r in inputs)
@@ -36,7 +44,7 @@ def call(
 
 
 def _arguments(context: Context, instruction: Instruction, arguments: Group) -> tuple[int, ...]:
-    """Load the arguments, and return their registers."""
+    """Add loads of a call's arguments from local variables; return the loaded registers."""
     place = context.place(instruction.location)
     sizes = {v.name: v.size for v in context.scope.function.variables}
     registers = []

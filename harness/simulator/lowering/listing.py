@@ -1,4 +1,4 @@
-"""A kernel under construction: its items in the order of the text, and its registers."""
+"""The lowered code of a kernel while it is built, in the order of the PTX text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ Item = tuple[Step | End | Label | None, int]
 
 @dataclass
 class Listing:
-    """The items of a kernel, and numbers for its registers and labels.
+    """The lowered code of a kernel so far, with numbers for its registers and labels.
+
+    An item is a step, an end of a basic block, a label, or None for an instruction without effect.
 
     Attributes:
-        items: The items in order.
-        owners: The instruction of each item that counts, by its index.
+        items: The items in the order of the text, each with the number of PTX instructions that
+            it counts for.
+        owners: The PTX instruction that an item counts for, by the item's index.
         numbers: Number of each register by name.
-        bits: Width of each register in bits.
+        bits: Width of each register in bits, by number.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -33,38 +36,38 @@ class Listing:
     _labels: int = 0
 
     def add(self, item: Step | End | None, instructions: int = 0) -> None:
-        """Append an item that counts for `instructions` instructions."""
+        """Append a step or an end of a block, which counts for `instructions` PTX instructions."""
         self.items.append((item, instructions))
 
     def mark(self, label: str) -> None:
-        """Append a label."""
+        """Append a label, which names the place of the next item."""
         self.items.append((Label(label), 0))
 
     def own(self, start: int, instruction: Instruction) -> None:
-        """Record `instruction` as the owner of the first item since `start` that counts."""
+        """Record `instruction` as the PTX instruction of the first counted item from `start` on."""
         for index in range(start, len(self.items)):
             if self.items[index][1] and index not in self.owners:
                 self.owners[index] = instruction
                 return
 
     def number(self, name: str, bits: int) -> int:
-        """Return the register of that name; add it if it is new."""
+        """Return the number of the register with this name, after adding it if it is new."""
         if name not in self.numbers:
             self.numbers[name] = len(self.bits)
             self.bits.append(bits)
         return self.numbers[name]
 
     def next_label(self) -> int:
-        """Return a number that makes a label unique."""
+        """Return a number, different in each call, that makes the name of a label unique."""
         self._labels += 1
         return self._labels
 
     def fill(self, register: int, value: int) -> None:
-        """Set a register to a constant."""
+        """Append a step that sets a register to a constant."""
         self._copy(Constant(Immediate(value)), register)
 
     def copy(self, source: int, target: int) -> None:
-        """Copy a register to another."""
+        """Append a step that copies register `source` to register `target`."""
         self._copy(source, target)
 
     def _copy(self, source: Source, target: int) -> None:

@@ -1,4 +1,4 @@
-"""Lowering of loads, stores and atomic operations."""
+"""Lowering of loads, stores and atomic operations on memory to steps of a `Program`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ATOMIC_KINDS: Mapping[str, tuple[str, ...]] = {
 
 
 def load(context: Context, instruction: Instruction) -> None:
-    """Lower `ld`."""
+    """Lower `ld`, a load of a scalar or vector."""
     space, elements, kind, rest = _modifiers(context, instruction)
     target, address = instruction.operands[:2]
     targets = context.targets(target)
@@ -46,7 +46,7 @@ def load(context: Context, instruction: Instruction) -> None:
 
 
 def store(context: Context, instruction: Instruction) -> None:
-    """Lower `st`."""
+    """Lower `st`, a store of a scalar or vector."""
     space, elements, kind, rest = _modifiers(context, instruction)
     address, value = instruction.operands[:2]
     sources = context.sources(value)
@@ -61,7 +61,10 @@ def store(context: Context, instruction: Instruction) -> None:
 
 
 def atomic(context: Context, instruction: Instruction) -> None:
-    """Lower `atom` and `red`; a vector is one atomic operation for each of its elements."""
+    """Lower `atom` and `red`.
+
+    An instruction on a vector becomes one atomic operation for each element.
+    """
     space, elements, kind, rest = _modifiers(context, instruction)
     name = _operation(context, rest, elements, kind)
     operands = list(instruction.operands)
@@ -96,7 +99,12 @@ def atomic(context: Context, instruction: Instruction) -> None:
 
 
 def _modifiers(context: Context, instruction: Instruction) -> tuple[Space, int, str, list[str]]:
-    """Return the space, the number of elements, the type, and the remaining modifiers."""
+    """Parse the modifiers of a load, store or atomic operation.
+
+    Returns:
+        The state space, the number of elements, the PTX type of an element, and the modifiers that
+        are not recognised here.
+    """
     space, elements, kind = Space.GENERIC, 1, instruction.modifiers[-1]
     rest = []
     for modifier in instruction.modifiers[:-1]:
@@ -115,7 +123,14 @@ def _modifiers(context: Context, instruction: Instruction) -> tuple[Space, int, 
 
 
 def _operation(context: Context, rest: list[str], elements: int, kind: str) -> str:
-    """Return the atomic operation named by the modifiers."""
+    """Return the name of the atomic operation, such as `add`.
+
+    Args:
+        context: Makes the error for an unsupported form.
+        rest: The modifiers that `_modifiers` does not recognise.
+        elements: The number of elements.
+        kind: The PTX type of an element.
+    """
     names = [r for r in rest if r in ATOMICS]
     if len(names) != 1 or set(rest) - {names[0], "noftz"}:
         raise context.unsupported()
@@ -125,11 +140,11 @@ def _operation(context: Context, rest: list[str], elements: int, kind: str) -> s
 
 
 def _release(context: Context, instruction: Instruction) -> None:
-    """Add a fence before an access with release semantics."""
+    """Add a fence if the instruction has release semantics; the fence precedes its access."""
     if not {"release", "acq_rel"}.isdisjoint(instruction.modifiers):
         context.listing.add(Order("fence"))
 
 
 def _hints(instruction: Instruction) -> int:
-    """Return the number of trailing operands that are only cache hints."""
+    """Return how many operands at the end are cache hints, which have no effect here: 0 or 1."""
     return int("L2::cache_hint" in instruction.modifiers)

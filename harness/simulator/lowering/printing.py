@@ -1,7 +1,7 @@
-"""Output of `printf` and `assert` in device code.
+"""The output of `printf` and `assert` in device code.
 
-CUDA packs the variable arguments into a buffer in local memory. Each is aligned to its size: 4
-bytes for `int`, 8 bytes for longer integers, pointers and `double`.
+CUDA packs the variable arguments of a `printf` into a buffer in local memory. Each argument is
+aligned to its size: 4 bytes for `int`, 8 bytes for longer integers, pointers and `double`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ROOM = 4096
 
 
 def print_to_stdout(text: bytes) -> None:
-    """Write to the process's standard output, in order with Python's own output."""
+    """Write text to the process's standard output, after what Python has buffered for it."""
     sys.stdout.flush()
     _write(1, text)
 
 
 def print_to_stderr(text: bytes) -> None:
-    """Write to the process's standard error, in order with Python's own output."""
+    """Write text to the process's standard error, after what Python has buffered for it."""
     sys.stderr.flush()
     _write(2, text)
 
@@ -43,7 +43,7 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 class _Arguments:
-    """Reader of the arguments in a thread's buffer, one after the other."""
+    """Reader of the variable arguments of one thread's `printf`, one after the other."""
 
     def __init__(self, team: Team, lane: int, address: int) -> None:
         self._team, self._lane, self._address = team, lane, address
@@ -51,7 +51,7 @@ class _Arguments:
         self.taken = 0
 
     def next(self, code: str) -> int | float:
-        """Return the next argument, whose type is a code of `struct`."""
+        """Return the next argument; `code` is its type as a format code of Python's `struct`."""
         size = struct.calcsize(code)
         self._offset = -(-self._offset // size) * size
         data = self._team.read(self._lane, self._address + self._offset, size)
@@ -65,10 +65,10 @@ def formatted(team: Team, lane: int, template: int, arguments: int) -> tuple[byt
     """Return the text that `printf` prints for one thread, and the number of arguments used.
 
     Args:
-        team: The threads.
-        lane: The thread in the chunk.
-        template: Generic address of the format.
-        arguments: Generic address of the buffer.
+        team: The threads of the chunk.
+        lane: The thread's number in the chunk.
+        template: Generic address of the format string.
+        arguments: Generic address of the buffer with the variable arguments.
     """
     reader = _Arguments(team, lane, arguments)
 
@@ -108,7 +108,7 @@ def _convert(match: re.Match[bytes], reader: _Arguments, team: Team, lane: int) 
 
 
 def _by_c(conversion: bytes, value: object) -> bytes:
-    """Format one value with the C library, which also formats CUDA's output."""
+    """Format one value with the C library's `snprintf`, whose formats CUDA's `printf` shares."""
     room = ctypes.create_string_buffer(_ROOM)
     ctypes.CDLL(None).snprintf(room, ctypes.c_size_t(_ROOM), conversion, value)
     return room.value if conversion[-1:] != b"c" else room.raw[: max(len(room.value), 1)]
@@ -117,7 +117,15 @@ def _by_c(conversion: bytes, value: object) -> bytes:
 def vprintf(
     team: Team, active: Lanes | None, template: Array, arguments: Array, out: Array
 ) -> None:
-    """Print for each thread in order of number; store the number of arguments in `out`."""
+    """Print the text of a `printf` for each active thread, in ascending order.
+
+    Args:
+        team: The threads of the chunk.
+        active: The threads that print; None for all.
+        template: Generic address of each thread's format string.
+        arguments: Generic address of each thread's buffer of arguments.
+        out: Receives the number of arguments that each thread printed.
+    """
     for lane in _numbers(team, active):
         text, taken = formatted(team, lane, _of(template, lane), _of(arguments, lane))
         team.print_out(text)
@@ -133,7 +141,7 @@ def assertfail(
     function: Array,
     _character_size: Array,
 ) -> None:
-    """Print a failed assertion as CUDA does, for every thread whose assertion failed."""
+    """Print CUDA's message of a failed `assert` for each active thread."""
     for lane in _numbers(team, active):
         block, thread = team.place(lane)
         names = [team.read_string(lane, _of(a, lane)) for a in (file, function, message)]

@@ -1,4 +1,7 @@
-"""A kernel ready to run: basic blocks of steps on numbered registers."""
+"""A lowered kernel: basic blocks of steps on numbered registers.
+
+A basic block is a list of steps and an end, which decides what runs next.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ COPY = "asynchronous copy"
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """An operand that is known before the kernel runs."""
+    """An operand whose value is known before the kernel runs."""
 
     value: Immediate
 
@@ -40,12 +43,12 @@ Source = int | Constant
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """A step that computes registers from registers.
+    """A step that computes registers of a thread from registers of the same thread.
 
     Attributes:
         operation: The computation.
-        inputs: Its operands.
-        outputs: The registers that it fills.
+        inputs: The operands of the computation.
+        outputs: The numbers of the registers that receive the results.
         instruction: The PTX instruction, or None for a step that lowering has added.
     """
 
@@ -57,10 +60,10 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """A step that uses values of other threads, or has an effect outside the thread's registers.
+    """A step that reads registers of other threads, or has an effect besides writing registers.
 
-    The operation's function receives a `Team` and the lanes that take part (None for all), and then
-    the inputs.
+    The operation's function is called with a `Team`, the lanes that take part (None for all), the
+    inputs and the outputs.
     """
 
     operation: Operation
@@ -76,15 +79,15 @@ class Access:
     Attributes:
         space: State space of the memory.
         type: PTX type of one element in memory.
-        elements: Number of elements.
-        address: Base address.
+        elements: Number of elements that are loaded or stored.
+        address: Base address, as a register or constant.
         offset: Bytes to add to the base address.
         instruction: The PTX instruction.
-        location: Source location, or None.
-        targets: Registers to load into.
+        location: Source location of the instruction, or None.
+        targets: Numbers of the registers that receive the loaded values.
         sources: Values to store, or operands of the atomic operation.
-        operation: Atomic operation, or empty.
-        name: Name in messages, where it is not a load, a store or an atomic operation.
+        operation: Name of the atomic operation; empty for a load or store.
+        name: Name of the access in messages; empty for the name "load", "store" or "atomic".
     """
 
     space: Space
@@ -101,14 +104,14 @@ class Access:
 
     @property
     def kind(self) -> str:
-        """Name of the access in messages."""
+        """Name of the access in messages, such as "load"."""
         if self.name:
             return self.name
         return "atomic" if self.operation else "store" if self.sources else "load"
 
     @property
     def how(self) -> int:
-        """Role of the access in races, a number of race.h: plain, strong or atomic."""
+        """Kind of the access for race detection: 0 plain, 1 strong, 3 atomic, as in race.h."""
         if self.operation:
             return 3
         return int(not _STRONG.isdisjoint(self.instruction.modifiers))
@@ -116,9 +119,10 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A step that orders accesses.
+    """A step that orders the memory accesses before it and after it.
 
-    It orders those of a warp's threads ("warp"), or what other blocks may see ("fence").
+    The kind "warp" orders accesses of the threads in a warp. The kind "fence" orders accesses as
+    other blocks see them.
     """
 
     kind: Literal["warp", "fence"]
@@ -126,9 +130,9 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """An end that continues at `target` if the register is true, else at the next block.
+    """End of a block: continue at `target` if the register is true, else at the next block.
 
-    With `negated`, it continues at `target` if the register is false.
+    With `negated`, continue at `target` if the register is false.
     """
 
     register: int
@@ -138,27 +142,28 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """An end that always continues at `target`."""
+    """End of a block: always continue at `target`."""
 
     target: str
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The end of the thread."""
+    """End of a block: end the thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """An end that waits for the block's other threads, or for as many as `threads` says.
+    """End of a block: wait at a barrier for the other threads of the thread block.
 
     Attributes:
         number: Number of the barrier, if it is a constant.
-        threads: Number of threads, or None for all of the block.
-        location: Source location, or None.
-        number_register: Register that holds the number, or -1 if it is a constant.
+        threads: Number of threads that the barrier waits for; None for all of the thread block, or
+            if a register holds the number.
+        location: Source location of the instruction, or None.
+        number_register: Register that holds the barrier's number, or -1 if it is a constant.
         threads_register: Register that holds the number of threads, or -1.
-        is_arrival: True if the thread continues at once (`bar.arrive`).
+        is_arrival: True if the thread arrives and continues at once (`bar.arrive`).
     """
 
     number: int
@@ -171,10 +176,10 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class WarpSync:
-    """An end that waits for the lanes of the warp that `mask` names and that have not ended.
+    """End of a block: wait for the lanes of the warp that `mask` names and that have not ended.
 
-    They must arrive at the same instruction. Lanes at an instruction with `is_anywhere`
-    (`__syncwarp`) also wait for lanes at other such instructions.
+    The lanes must arrive at the same instruction. With `is_anywhere` (`__syncwarp`), the lanes may
+    also be at other instructions that have `is_anywhere`.
     """
 
     mask: Source
@@ -185,9 +190,10 @@ class WarpSync:
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """An end that continues at the target whose value the register holds.
+    """End of a block: continue at the target whose value, in `values`, equals the register's value.
 
-    `function` names the outlined function that returns here, until its callers are known.
+    The return of a function that is not inlined is a `Dispatch`, too. While the function's callers
+    are not known yet, `function` is its name.
     """
 
     register: int
@@ -199,12 +205,12 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class Yield:
-    """An end that lets other threads run first (`nanosleep`)."""
+    """End of a block: let other threads run first (`nanosleep`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """An end that stops the kernel with an error."""
+    """End of a block: stop the kernel with an error."""
 
     location: Location | None
     reason: str = "trap"
@@ -212,15 +218,15 @@ class Trap:
 
 @dataclass(frozen=True, slots=True)
 class Perform:
-    """An end that performs an action, in a block of code of its own.
+    """End of a block: perform an action, such as `mma`, which has a basic block of its own.
 
     Attributes:
-        action: The action.
-        inputs: Its operands.
-        offsets: Bytes to add to each input that is an address; None for the others.
-        outputs: The registers that it fills; -1 for an output that is not used.
+        action: The action, an instruction that needs more than its own thread's registers.
+        inputs: The operands of the action.
+        offsets: Bytes to add to each input that is an address; None for the other inputs.
+        outputs: Numbers of the registers that receive the results; -1 for an unused result.
         instruction: The PTX instruction.
-        location: Source location, or None.
+        location: Source location of the instruction, or None.
     """
 
     action: Action
@@ -232,7 +238,7 @@ class Perform:
 
     @property
     def is_test(self) -> bool:
-        """True if the action only tests an mbarrier."""
+        """True for `test_wait` and `try_wait`, which test whether an mbarrier's phase is done."""
         return not {"test_wait", "try_wait"}.isdisjoint(self.instruction.modifiers)
 
 
@@ -242,23 +248,23 @@ End = Branch | Jump | Exit | Barrier | Trap | WarpSync | Dispatch | Yield | Perf
 
 @dataclass(slots=True)
 class Block:
-    """Steps that run one after the other, and the end that follows them.
+    """A basic block: steps that run one after the other, and the end that follows them.
 
-    Masks hold registers as bits, with register 0 lowest.
+    Sets of registers are integers, in which bit n is the register with number n.
 
     Attributes:
         steps: The steps.
-        end: What follows them.
-        instructions: PTX instructions that a thread executes here.
-        target: Block that the end leads to, or -1.
-        targets: Blocks that a `Dispatch` leads to.
-        reads: Registers that are read here before they are written, as bits.
-        writes: Registers that are written here, as bits.
-        live: Registers whose values at the start matter, as bits.
+        end: The end, such as a branch or a barrier.
+        instructions: Number of PTX instructions that a thread executes in this block.
+        target: Number of the block that a branch or jump at the end leads to, or -1.
+        targets: Numbers of the blocks that a `Dispatch` at the end leads to.
+        reads: Set of the registers that the block reads before it writes them.
+        writes: Set of the registers that the block writes.
+        live: Set of the registers that some path from the block's start reads before writing.
         accesses_memory: True if a step accesses memory or orders accesses.
-        executed: The instructions that `instructions` counts.
-        counted_branch: The branch at the end, if the program has it; None for the branch of a
-            guard.
+        executed: The PTX instructions that `instructions` counts.
+        counted_branch: The conditional branch at the end, if it is an instruction of the PTX; else
+            None. A branch that implements a guard predicate is not one.
     """
 
     steps: list[Step]
@@ -276,18 +282,19 @@ class Block:
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel ready to run.
+    """A lowered kernel, ready to run.
 
     Attributes:
         name: The kernel's name in messages.
         blocks: The basic blocks.
-        register_bits: Width of each register in bits.
-        specials: Registers that the machine sets before the start (`%tid.x`), by name.
-        shared_bytes: Static shared memory per block.
+        register_bits: Width of each register in bits, by number.
+        specials: Numbers of the registers that are set before the start, such as `%tid.x`, by
+            name.
+        shared_bytes: Static shared memory of a block, in bytes.
         dynamic_shared_offset: Start of dynamic shared memory in the block's shared memory, in
             bytes.
-        local_bytes: Local memory per thread.
-        parameter_bytes: Bytes of the arguments.
+        local_bytes: Local memory of a thread, in bytes.
+        parameter_bytes: Size of the kernel's arguments in bytes.
     """
 
     name: str
@@ -301,22 +308,23 @@ class Program:
 
     @cached_property
     def unset(self) -> int:
-        """Registers that some path reads without a write, as bits.
+        """Set of the registers that some path reads without writing them before.
 
-        No thread need take that path. A correct kernel has such registers, too, where a variable is
-        set and read under the same condition.
+        Bit n is the register with number n. The threads of a launch need not take that path.
+        Correct kernels have such registers, too: a variable may be set and read under the same
+        condition.
         """
         return self.blocks[0].live & ~mask(tuple(self.specials.values()))
 
     @property
     def lanes_together(self) -> int:
-        """Number of neighbouring threads that some instruction needs together, at least a warp."""
+        """The most neighbouring threads that some instruction needs together; at least a warp."""
         groups = (b.end.action.group for b in self.blocks if isinstance(b.end, Perform))
         return max(32, *groups, 32)
 
 
 def mask(registers: tuple[Source, ...]) -> int:
-    """Return the registers among the operands, as bits."""
+    """Return the set of the registers among the operands: bit n is the register with number n."""
     bits = 0
     for register in registers:
         if isinstance(register, int):
@@ -325,21 +333,24 @@ def mask(registers: tuple[Source, ...]) -> int:
 
 
 def sources_of(step: Step) -> tuple[Source, ...]:
-    """Return every operand that the step reads."""
+    """Return every operand that the step reads: numbers of registers, and constants."""
     if isinstance(step, Compute | Collective):
         return step.inputs
     return () if isinstance(step, Order) else (step.address, *step.sources)
 
 
 def targets_of(step: Step) -> tuple[int, ...]:
-    """Return every register that the step writes."""
+    """Return the number of every register that the step writes."""
     if isinstance(step, Order):
         return ()
     return step.targets if isinstance(step, Access) else step.outputs
 
 
 def registers_of(end: End) -> int:
-    """Return the registers that an end reads, as bits."""
+    """Return the set of the registers that an end of a block reads.
+
+    Bit n of the result is the register with number n.
+    """
     if isinstance(end, Branch | Dispatch):
         return 1 << end.register
     if isinstance(end, WarpSync):

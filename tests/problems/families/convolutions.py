@@ -1,4 +1,4 @@
-"""Helpers of the tests of transposed convolutions."""
+"""Helper for the tests of the family of transposed convolutions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from harness.problems.families.conv_transpose1d.sizes import Convolution
 
 
 def accepted_by_torch(c: Convolution) -> bool:
-    """Return whether torch accepts these sizes and gives the expected, nonempty shape."""
+    """Return whether `ConvTranspose1d` accepts these sizes and gives the predicted shape.
+
+    The shape must not be empty.
+    """
     x = torch.zeros(c.batch, c.in_channels, c.length)
     try:
         layer = torch.nn.ConvTranspose1d(

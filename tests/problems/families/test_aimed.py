@@ -1,4 +1,7 @@
-"""Transposed convolutions around the sizes that a submission is written for."""
+"""Tests of the sizes that are aimed at a submission: near its own, and near numbers in its text.
+
+All sizes are those of transposed convolutions.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ OWN = (
 
 @pytest.mark.parametrize("own", OWN)
 def test_neighbours_are_one_step_beside_the_own_sizes(own: Convolution) -> None:
-    """Each parameter is varied one step down and up if valid, with all others unchanged."""
+    """`neighbours` changes one parameter at a time by 1, up and down, as far as torch accepts it.
+
+    Batch and length of each result are also cut down.
+    """
     found = list(neighbours(own, EVERYTHING))
     assert all(accepted_by_torch(each) for each in found)
     steps = {
@@ -45,9 +51,9 @@ def test_neighbours_are_one_step_beside_the_own_sizes(own: Convolution) -> None:
 
 @pytest.mark.parametrize("own", OWN)
 def test_neighbours_could_take_a_fast_path_but_for_their_step(own: Convolution) -> None:
-    """Most neighbours keep the output length's remainder modulo 4, a vector's width.
+    """Most `neighbours` keep the output length's remainder modulo 4, the width of a vector.
 
-    They could take a fast path that depends on that remainder.
+    So they reach a fast path for lengths that are multiples of 4, if the submission has one.
     """
     found = list(neighbours(own, EVERYTHING))[1:]
     alike = [each for each in found if (each.output_length - own.output_length) % 4 == 0]
@@ -57,13 +63,16 @@ def test_neighbours_could_take_a_fast_path_but_for_their_step(own: Convolution) 
 
 
 def test_neighbours_leave_alone_what_is_not_taken() -> None:
-    """Parameters that a submission does not take are not varied."""
+    """`neighbours` does not vary a parameter that the submission's constructor lacks."""
     varied = EVERYTHING - {"padding", "bias"}
     assert all(each.padding == 1 and not each.bias for each in neighbours(OWN[2], varied))
 
 
 def test_sizes_lie_around_the_numbers() -> None:
-    """Output lengths and channels lie one below and one above each number."""
+    """`around` yields output lengths, channels and kernel sizes next to a submission's numbers.
+
+    The results are valid and take at most 4,000,000 multiply-adds.
+    """
     found = list(around((256, 16), Convolution(32, 64, 3, 16, 1000), EVERYTHING))
     assert all(accepted_by_torch(each) for each in found)
     alone = {each.output_length for each in found if each.in_channels == each.out_channels == 1}
@@ -75,9 +84,9 @@ def test_sizes_lie_around_the_numbers() -> None:
 
 
 def test_many_tiles_are_several_for_each_of_two_multiprocessors() -> None:
-    """A case has several tiles for each of two multiprocessors.
+    """`many_tiles` yields an output of more than four tiles, for a device of two multiprocessors.
 
-    The tile is the largest number that can be one.
+    The tile is 128, the largest of the submission's numbers that can be a tile.
     """
     (found,) = many_tiles((64, 128, 3), OWN[0])
     assert found.output_length > 4 * 128
@@ -85,9 +94,10 @@ def test_many_tiles_are_several_for_each_of_two_multiprocessors() -> None:
 
 
 def test_many_turns_are_of_the_largest_tile_that_is_affordable() -> None:
-    """A case has nine of the largest affordable tiles, for any stride.
+    """`many_turns` yields an input of nine tiles of 256.
 
-    With many channels it has fewer.
+    256 is the largest of the submission's numbers that can be a tile. If the channels make nine
+    tiles too much work, the input is shorter.
     """
     few, many = Convolution(32, 64, 3, 16, 1001, stride=2), Convolution(128, 128, 3, 64, 65536)
     (of_few,), (of_many,) = (many_turns((256, 64, 384, 3), own) for own in (few, many))
@@ -98,7 +108,10 @@ def test_many_turns_are_of_the_largest_tile_that_is_affordable() -> None:
 
 
 def test_any_convolution_is_valid_and_affordable() -> None:
-    """Every randomly drawn convolution is affordable, and torch accepts it."""
+    """Every randomly drawn convolution is valid and takes at most 1,500,000 multiply-adds.
+
+    Only the parameters that are to be varied differ from their neutral values.
+    """
     chance = random.Random(4)  # noqa: S311 - nothing is secret here
     drawn = [any_convolution(EVERYTHING, chance) for _ in range(300)]
     assert all(accepted_by_torch(each) for each in drawn)
@@ -109,14 +122,15 @@ def test_any_convolution_is_valid_and_affordable() -> None:
 
 
 def any_of(varied: set[str], chance: random.Random) -> list[Convolution]:
-    """Return 20 random convolutions that vary these parameters."""
+    """Return 20 random convolutions in which only the parameters `varied` vary."""
     return [any_convolution(varied, chance) for _ in range(20)]
 
 
 def test_who_states_the_most_blocks_of_a_grid_gets_more_rows() -> None:
-    """A text with the number 65,535 gets cases with more rows or channels than that.
+    """A submission whose text has the number 65,535 gets cases with 65,537 rows or output channels.
 
-    A kernel with a block for each row must loop, because a grid's y and z end there.
+    65,535 is the largest extent of a CUDA grid in y and z. A kernel with a block for each row must
+    loop over the rest.
     """
     made = list(around((128, 65_535), OWN[0], EVERYTHING))
     assert Convolution(1, 1, 1, 65_537, 1) in made

@@ -1,4 +1,4 @@
-"""The transposed convolutions of the grid."""
+"""Tests of the sizes of transposed convolutions in the grid of cases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ CORNERS = (*corners(EVERYTHING), *shared_memory_corners(EVERYTHING))
 
 
 def test_is_valid_agrees_with_torch() -> None:
-    """Validity and output length agree with torch for small sizes of every kind."""
+    """`Convolution.is_valid` is true exactly if torch accepts the sizes.
+
+    torch must also give the predicted output length.
+    """
     sizes = itertools.product((1, 2, 3), (1, 2), (0, 1, 3), (0, 1, 2), (1, 3), (1, 2), (1, 4))
     seen = set()
     for kernel, stride, padding, output_padding, dilation, groups, length in sizes:
@@ -35,7 +38,7 @@ def test_is_valid_agrees_with_torch() -> None:
 
 @pytest.mark.parametrize("channels", [(3, 4), (4, 3)])
 def test_groups_must_divide_both_channels(channels: tuple[int, int]) -> None:
-    """Groups that do not divide both channel numbers are not valid."""
+    """A convolution whose groups divide only one of its two channel numbers is not valid."""
     c = Convolution(*channels, kernel_size=1, batch=1, length=4, groups=2)
     assert not c.is_valid
     assert not accepted_by_torch(c)
@@ -44,7 +47,10 @@ def test_groups_must_divide_both_channels(channels: tuple[int, int]) -> None:
 @pytest.mark.parametrize("strength", [2, 3])
 @pytest.mark.parametrize("left_out", [set(), {"dilation"}, {"groups", "bias", "output_padding"}])
 def test_covers_every_feasible_combination(strength: int, left_out: set[str]) -> None:
-    """Every pair or triple of values that a valid convolution can have is in some case."""
+    """Every pair (strength 2) or triple (strength 3) of parameter values occurs in some case.
+
+    Combinations that no valid, affordable convolution has are left out.
+    """
     varied = EVERYTHING - left_out
     levels: dict[str, Any] = {n: v for n, v in grid._LEVELS.items() if n in varied}
     fixed = {n: v for n, v in NEUTRAL.items() if n not in varied}
@@ -55,9 +61,10 @@ def test_covers_every_feasible_combination(strength: int, left_out: set[str]) ->
 
 
 def spellings(c: Convolution, levels: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a convolution in the grid's levels.
+    """Return a convolution as all dicts of values that the grid's covering array may name it by.
 
-    A padding of 2 may also be spelled `full`, and a number of groups `each`.
+    A padding of `dilation * (kernel_size - 1)` is also named `full`; groups equal to the input
+    channels are also named `each`.
     """
     paddings: list[object] = [p for p in (c.padding,) if p in levels["padding"]]
     if c.padding == c.dilation * (c.kernel_size - 1):
@@ -74,7 +81,10 @@ def spellings(c: Convolution, levels: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def allowed(known: dict[str, Any]) -> bool:
-    """Return whether values are feasible, judging complete convolutions without partial rules."""
+    """Return whether some valid, affordable convolution may have these values.
+
+    A complete convolution is judged by its sizes, and not by the grid's rules for partial ones.
+    """
     if len(known) < len(EVERYTHING):
         return grid._is_feasible(known)
     c = grid._resolve(known)
@@ -108,13 +118,16 @@ def allowed(known: dict[str, Any]) -> bool:
     ],
 )
 def test_corners_are_always_in(what: str, holds: Any) -> None:
-    """Each corner is a case, independently of the covering array."""
+    """The corner cases include a convolution with the property `what`, such as output length 1.
+
+    The covering array is not needed for that. All corner cases are valid.
+    """
     assert any(holds(c) for c in CORNERS), what
     assert all(c.is_valid for c in CORNERS)
 
 
 def test_corners_need_only_what_is_varied() -> None:
-    """A corner that needs a parameter that is not varied is left out."""
+    """`corners` leaves out a corner that needs a parameter which may not be varied."""
     some = list(corners({"kernel_size", "length", "stride"}))
     assert 0 < len(some) < len(list(corners(EVERYTHING)))
     assert all((c.padding, c.dilation, c.groups) == (0, 1, 1) for c in some)

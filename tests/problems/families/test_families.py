@@ -1,4 +1,4 @@
-"""The families of references; a new family is one file in the folder."""
+"""Tests of the families of references; a new family is one file in the package `families`."""
 
 from __future__ import annotations
 
@@ -84,14 +84,20 @@ class ModelNew:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """Return a copy of the harness to whose families a file can be added."""
+    """Return the folder of a copy of the package `harness`, to which a family can be added."""
     copy = tmp_path / "installed" / "harness"
     shutil.copytree(interpreter.PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     return copy
 
 
 def collect(package: Path, reference: str, parameters: str) -> Outcome:
-    """Run `pytest --collect-only` with that harness on a reference and a submission."""
+    """Run `pytest --collect-only` with a copy of the harness on a submission.
+
+    Args:
+        package: The copy's folder.
+        reference: Text of the reference.
+        parameters: Parameters of the submission's constructor.
+    """
     folder = package.parents[1]
     (folder / "reference.py").write_text(reference)
     (folder / "mine.py").write_text(SUBMISSION.format(parameters=parameters))
@@ -102,7 +108,7 @@ def collect(package: Path, reference: str, parameters: str) -> Outcome:
 
 @pytest.mark.thorough
 def test_family_that_is_one_new_file_is_found(package: Path) -> None:
-    """A new file is a family, and its variations become cases."""
+    """A family in a new file of `families` is used: the configurations that it yields are cases."""
     (package / "problems" / "families" / "scaling.py").write_text(SCALING)
     done = collect(package, SCALED, "scale")
     assert done.status == 0, done.out
@@ -117,7 +123,7 @@ def test_family_that_is_one_new_file_is_found(package: Path) -> None:
 
 @pytest.mark.thorough
 def test_special_case_of_a_family_goes_before_it(package: Path) -> None:
-    """A derived family takes a reference that its base recognises as well."""
+    """A reference that a family and its derived class both recognise is of the derived family."""
     (package / "problems" / "families" / "depthwise.py").write_text(DEPTHWISE)
     reference = (REFERENCE / "conv_transpose1d.py").read_text()
     parameters = "in_channels, out_channels, kernel_size, groups=1"
@@ -129,9 +135,9 @@ def test_special_case_of_a_family_goes_before_it(package: Path) -> None:
 
 @pytest.mark.thorough
 def test_reference_of_two_families_is_refused(package: Path) -> None:
-    """A reference that two unrelated families recognise is refused.
+    """A reference that two families recognise, neither derived from the other, is refused.
 
-    Their bounds differ, and nothing says which one is right.
+    The error bounds of the families differ, and nothing says which bound is right.
     """
     for name in ("scaling", "doubling"):
         text = SCALING.replace("scaling", name)
@@ -144,7 +150,7 @@ def test_reference_of_two_families_is_refused(package: Path) -> None:
 
 
 def test_reference_that_is_no_known_one_gets_the_fallback(tmp_path: Path) -> None:
-    """A reference that no family recognises gets the family `any_reference`."""
+    """A reference that no family recognises is of the family `any_reference`."""
     path = tmp_path / "scaled.py"
     path.write_text(SCALED)
     family = load(path).family
@@ -152,12 +158,12 @@ def test_reference_that_is_no_known_one_gets_the_fallback(tmp_path: Path) -> Non
 
 
 def test_transposed_convolutions_are_known() -> None:
-    """The three references are of the family `conv_transpose1d`."""
+    """All references in the folder `reference` are of the family `conv_transpose1d`."""
     for path in REFERENCE.glob("*.py"):
         assert load(path).family is families.named("conv_transpose1d")
 
 
 def test_unknown_name_is_told() -> None:
-    """An unknown family name raises an error that lists the known ones."""
+    """The name of an unknown family raises a FamilyError that lists the known names."""
     with pytest.raises(families.FamilyError, match="no family softmax; there are any_reference, "):
         families.named("softmax")

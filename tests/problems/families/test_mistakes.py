@@ -1,4 +1,4 @@
-"""The known mistakes of transposed convolutions, and the computation that they change."""
+"""Tests of the known mistakes in kernels of transposed convolutions, and of their diagnosis."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ EVERYTHING = SIZES | named("conv_transpose1d").neutral.keys()
 
 
 def test_computes_what_torch_computes() -> None:
-    """The gathered sum without a mistake equals torch's transposed convolution."""
+    """`Gather` without a mistake computes the same as torch's transposed convolution.
+
+    Each known mistake changes this computation.
+    """
     generator = torch.Generator().manual_seed(0)
     for c in (*corners(EVERYTHING), *covering(EVERYTHING, 2)):
         x = torch.randn(c.batch, c.in_channels, c.length, generator=generator)
@@ -41,7 +44,7 @@ def test_computes_what_torch_computes() -> None:
 
 
 def test_names_are_unique() -> None:
-    """Each mistake has a unique name and a unique sentence of advice."""
+    """Each known mistake has a name and a sentence of advice that no other mistake has."""
     assert len({m.name for m in MISTAKES}) == len({m.advice for m in MISTAKES}) == len(MISTAKES)
     assert all(mistake.advice.endswith(".") for mistake in MISTAKES)
 
@@ -55,19 +58,19 @@ LENGTH_SIZES = [
 
 @pytest.mark.parametrize(("words", "length"), LENGTH_MISTAKES)
 def test_each_wrong_length_is_diagnosed(words: str, length: Callable[[Convolution], int]) -> None:
-    """Every known mistake in the length formula is recognised from two cases."""
+    """Every known mistake in the output length's formula is recognised from two convolutions."""
     sentence = explain_lengths([(sizes, length(sizes)) for sizes in LENGTH_SIZES])
     assert sentence.startswith(f"In the output length, {words};")
 
 
 def test_unknown_length_has_no_diagnosis() -> None:
-    """A length that no known mistake gives has no diagnosis."""
+    """An output length that no known mistake gives has an empty diagnosis."""
     assert explain_lengths([(sizes, 1000) for sizes in LENGTH_SIZES]) == ""
     assert explain_lengths([]) == ""
 
 
 def test_what_never_varies_is_no_name() -> None:
-    """The diagnosis names the constant 1, and not the dilation, if every dilation is 1."""
+    """If every dilation is 1, the diagnosis of a wrong length names the number 1, not dilation."""
     plain = [Convolution(1, 1, 3, 1, 9, padding=padding) for padding in range(4)]
     with_one = [(each, each.output_length + 2 * each.padding - 2) for each in plain]
     assert "1 is used in place of padding" in explain_lengths(with_one)
@@ -80,7 +83,7 @@ def test_what_never_varies_is_no_name() -> None:
 def test_each_wrong_number_of_channels_is_diagnosed(
     words: str, channels: Callable[[Convolution], int]
 ) -> None:
-    """A wrong number of channels is diagnosed only if the rest of the shape is right."""
+    """A wrong number of output channels is diagnosed only if batch and output length are right."""
     shapes = [(sizes.batch, channels(sizes), sizes.output_length) for sizes in LENGTH_SIZES]
     assert f"has {words} channels" in explain_shapes([*zip(LENGTH_SIZES, shapes, strict=True)])
     longer = [(batch, channels, length + 1) for batch, channels, length in shapes]
@@ -88,9 +91,9 @@ def test_each_wrong_number_of_channels_is_diagnosed(
 
 
 def test_swapped_groups_and_dilation_are_seen_in_length_and_channels_together() -> None:
-    """Swapped groups and dilation are diagnosed from length and channels together.
+    """Swapped groups and dilation are diagnosed from output length and output channels together.
 
-    Neither alone suffices.
+    Wrong output channels alone have no diagnosis.
     """
     shapes = [
         (
@@ -109,7 +112,7 @@ def test_swapped_groups_and_dilation_are_seen_in_length_and_channels_together() 
 
 
 def test_wrong_length_is_explained_from_the_shape() -> None:
-    """A wrong length is diagnosed if batch and channels are right."""
+    """A wrong output length in a shape is diagnosed if batch and channels are right."""
     shapes = [(sizes.batch, sizes.out_channels, sizes.output_length - 1) for sizes in LENGTH_SIZES]
     told = explain_shapes([*zip(LENGTH_SIZES, shapes, strict=True)])
     assert told.startswith("In the output length, the last + 1 is missing")

@@ -1,4 +1,7 @@
-"""Operands of references that are one sum of products, and the effect of rounding them."""
+"""Tests that the operand which a kernel rounded is found from the errors of its output.
+
+The references are single sums of products, such as a matrix product.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ ROUNDED: dict[How, Callable[[Tensor, int], Tensor]] = {
 
 
 class Called:
-    """A reference in its own configuration, cut down, and its values."""
+    """A reference with its own sizes, cut down for the simulator, and its inputs and weights."""
 
     def __init__(self, path: Path) -> None:
         reference = load(path)
@@ -51,27 +54,38 @@ class Called:
         self.new_instance = partial(ModelInstance, self.problem, self.case)
 
     def plain_runs(self) -> list[Run]:
-        """Return the runs whose errors are tested."""
+        """Return the runs (sets of inputs and weights) in whose errors roundings are detected."""
         return [run for run in runs_for(self.problem) if run.is_plain]
 
     def values(self, run: Run) -> Values:
-        """Return the values of a run."""
+        """Return the inputs and weights of a run."""
         return values_for(self.problem, self.case, run)
 
     def factors(self, values: Values) -> list[Factor]:
-        """Return the operands that the harness finds."""
+        """Return the operands of the reference's sum of products that the harness finds."""
         family, given = self.problem.family, (values.weights, values.inputs)
         return [*family.factors(self.new_instance, self.case, *given)]
 
     def found(self, values: Values, used: Values) -> tuple[Rounding, ...]:
-        """Return the roundings found if float32 results for `used` pass for those of `values`."""
+        """Return the operands that the harness finds to be rounded, with their bits and direction.
+
+        The harness judges the reference's float32 output for the values `used`. The expected output
+        is the reference's for `values`.
+        """
         right = self.new_instance()(values.weights, values.inputs)
         single = self.new_instance()(used.weights, used.inputs, torch.float32)
         return roundings(self.factors(values), single.double() - right)
 
 
 def rounded(values: Values, operands: Sequence[str], names: Sequence[str], how: How) -> Values:
-    """Return values whose given operands have fewer bits."""
+    """Return values in which some operands are rounded to 16 bits.
+
+    Args:
+        values: The inputs and weights.
+        operands: Names of the operands to round.
+        names: Names of the reference's operands; an input's name has the position of the input.
+        how: Direction of the rounding.
+    """
     inputs = [*values.inputs]
     weights = dict(values.weights)
     for name in operands:
@@ -86,9 +100,9 @@ def rounded(values: Values, operands: Sequence[str], names: Sequence[str], how: 
 @pytest.mark.parametrize("how", ROUNDED)
 @pytest.mark.parametrize("name", thorough_but({"irregular_matmul"}, OPERANDS))
 def test_rounded_operands_are_named(name: str, how: How) -> None:
-    """Each rounded operand is found with its bits and direction, in every plain run.
+    """Each operand rounded to 16 bits is found, with its bits and direction, in every plain run.
 
-    For an honest sum, nothing is found.
+    If no operand is rounded, nothing is found.
     """
     called = Called(REFERENCES / f"{name}.py")
     runs, operands = called.plain_runs(), OPERANDS[name]
@@ -104,9 +118,9 @@ def test_rounded_operands_are_named(name: str, how: How) -> None:
 
 @pytest.mark.parametrize("name", WITHOUT)
 def test_what_is_no_sum_of_drawn_products_has_no_operands(name: str) -> None:
-    """A reference that is not one sum of drawn products has no operands to test.
+    """A reference that is not one sum of products of randomly drawn values has no operands to test.
 
-    In others, the errors of an honest kernel may depend on an operand's last bits.
+    For such a reference, the errors of an honest kernel may depend on an operand's last bits.
     """
     called = Called(REFERENCES / f"{name}.py")
     assert not [each for run in called.plain_runs() for each in called.factors(called.values(run))]

@@ -1,4 +1,4 @@
-"""Bounds of rounding errors that are propagated through a traced model."""
+"""Tests of the error bounds that `trace` propagates through the operators of a model."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ FOURIER: dict[str, Function] = {
 
 
 def masked(x: Tensor) -> Tensor:
-    """Write to masked elements and to columns in place."""
+    """Return a copy of x in which masked elements and two columns are written in place."""
     y = x.clone()
     y[x * x > 0.2**2] = 0.3
     y[:, 1:3] = y[:, 3:5] / 3
@@ -150,7 +150,7 @@ def masked(x: Tensor) -> Tensor:
 
 
 def laid_otherwise(x: Tensor) -> Tensor:
-    """Change a shape in place, and return a result that has its operand's memory format."""
+    """Pool an image whose shape is changed in place and whose memory format is channels_last."""
     image = (x / 3).t_().unsqueeze_(0)[:, :, :, None].contiguous(memory_format=torch.channels_last)
     return functional.adaptive_avg_pool2d(image, 1) * 3
 
@@ -218,26 +218,29 @@ DRAWS: dict[str, Callable[[torch.Generator], Tensor]] = {
 
 
 def expected(function: Function, x: Tensor) -> Propagated:
-    """Return the value and error bound of a traced function for float32 inputs."""
+    """Return the value and error bounds of a function of x, traced in float64.
+
+    The bounds are for inputs stored as float32.
+    """
     return Propagated(trace(function, [x.double()]), [x.double()], torch.float32)
 
 
 def share(output: Tensor, right: Propagated, precision: PrecisionClass) -> float:
-    """Return the largest error as a share of its bound."""
+    """Return the largest error of an output divided by the error bound of a precision class."""
     error = (output.double() - right.value.double()).abs()
     bound = right.bound(precision)
     return float(torch.where(error > 0, error / bound, 0.0).max())
 
 
 def to_tf32(x: Tensor) -> Tensor:
-    """Clear the 13 bits that TF32 lacks."""
+    """Clear the 13 bits of each float32 number that TF32 does not have."""
     return (x.view(torch.int32) & ~0x1FFF).view(torch.float32)
 
 
 @pytest.mark.parametrize("draw", thorough_but({"normal"}, DRAWS))
 @pytest.mark.parametrize("name", EVERY)
 def test_float32_is_never_beyond_the_bound(name: str, draw: str) -> None:
-    """Results of torch's own kernels in float32 are within the bound.
+    """Results of torch's own float32 kernels are within the fp32 error bound, for every function.
 
     An infinite bound is satisfied by any result.
     """
@@ -248,7 +251,7 @@ def test_float32_is_never_beyond_the_bound(name: str, draw: str) -> None:
 
 
 def test_bound_of_a_product_counts_the_factors_of_one_element() -> None:
-    """A product of 8 factors has the bound of 8 roundings, whatever the size of the tensor."""
+    """The fp32 bound of a product of 8 factors allows 8 roundings, whatever the tensor's size."""
     x = 1.0 + torch.rand(1024, 8, generator=torch.Generator().manual_seed(1))
     right = expected(lambda x: x.prod(1), x)
     assert bool((right.bound(FP32) < 10 * 2.0**-24 * right.value).all())
@@ -263,7 +266,7 @@ def test_bound_of_a_product_counts_the_factors_of_one_element() -> None:
     ],
 )
 def test_lower_precisions_are_within_theirs(name: str) -> None:
-    """Results stored in bfloat16 or float16 are within the bounds of their classes."""
+    """Results stored in bfloat16 or float16 are within the error bounds of bf16 or fp16."""
     function = EVERY[name]
     for seed in range(8):
         x = DRAWS["uniform"](torch.Generator().manual_seed(seed))
@@ -275,7 +278,10 @@ def test_lower_precisions_are_within_theirs(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["matmul", "linear", "bmm", "conv1d", "conv_transpose1d"])
 def test_tf32_is_told_apart_from_float32(name: str) -> None:
-    """Products of TF32 operands are within the tf32 bound, but not the fp32 bound."""
+    """A matrix product or convolution of operands cut to TF32 is within the tf32 bound only.
+
+    The result exceeds the fp32 bound.
+    """
     x = DRAWS["normal"](torch.Generator().manual_seed(1))
     right = expected(PRODUCTS[name], x)
     output = PRODUCTS[name](to_tf32(x))
@@ -283,20 +289,20 @@ def test_tf32_is_told_apart_from_float32(name: str) -> None:
 
 
 def in_parts(x: Tensor) -> Tensor:
-    """Return a sum as 16 partial sums, as threads compute it."""
+    """Return the sum of each row, computed from 16 partial sums as threads of a kernel would."""
     padded = functional.pad(x, (0, -x.shape[1] % 16))
     return padded.view(x.shape[0], -1, 16).cumsum(1)[:, -1].cumsum(1)[:, -1:]
 
 
 def one_pass_norm(x: Tensor) -> Tensor:
-    """Compute a layer norm from the sums of x and of its squares, in one pass."""
+    """Compute a layer norm in one pass: from the sum of x and the sum of its squares."""
     mean = in_parts(x) / x.shape[1]
     variance = in_parts(x * x) / x.shape[1] - mean * mean
     return (x - mean) * torch.rsqrt(variance + 1e-5)
 
 
 def online_softmax(x: Tensor) -> Tensor:
-    """Compute a softmax with a running maximum and a rescaled sum."""
+    """Compute a softmax in one pass, with a running maximum and a sum that is rescaled."""
     largest = torch.full((x.shape[0], 1), -torch.inf)
     total = torch.zeros(x.shape[0], 1)
     for column in x.T[:, :, None]:
@@ -307,20 +313,20 @@ def online_softmax(x: Tensor) -> Tensor:
 
 
 def by_products(x: Tensor, y: Tensor) -> Tensor:
-    """Compute Euclidean distances from squares and a matrix product."""
+    """Compute Euclidean distances of rows from their squares and a matrix product."""
     squares = x.square().sum(1)[:, None] + y.square().sum(1) - 2 * x @ y.T
     return squares.clamp_min(0).sqrt()
 
 
 def by_matrix(x: Tensor) -> Tensor:
-    """Return a Fourier transform computed by its definition, as products of float32 matrices."""
+    """Compute a Fourier transform by its definition, as two products of float32 matrices."""
     turns = torch.outer(torch.arange(COLUMNS), torch.arange(COLUMNS)) % COLUMNS
     angles = turns * (2 * torch.pi / COLUMNS)
     return torch.complex(x @ angles.cos(), -(x @ angles.sin()))
 
 
 def nearest(x: Tensor, grid: Tensor) -> Tensor:
-    """Sample a grid at the nearest element."""
+    """Sample x at the grid's points, each from its nearest element."""
     return functional.grid_sample(x, grid, mode="nearest", align_corners=False)
 
 
@@ -360,9 +366,9 @@ OTHER_WAYS: list[tuple[str, Function]] = [
 @pytest.mark.parametrize(("name", "way"), OTHER_WAYS)
 @pytest.mark.parametrize("draw", thorough_but({"normal"}, ["uniform", "normal", "ties"]))
 def test_other_ways_of_computing_it_are_right(name: str, way: Function, draw: str) -> None:
-    """Results of other correct algorithms in float32 are within the bound.
+    """Float32 results of other correct algorithms for a function are within its fp32 bound.
 
-    They sum in other orders, in one pass or two, by the naive formula or a careful one.
+    The algorithms sum in other orders, in one pass or two, or use a naive formula.
     """
     for seed in range(8):
         x = DRAWS[draw](torch.Generator().manual_seed(seed))
@@ -444,9 +450,9 @@ WRONG: list[tuple[str, Function]] = [
 
 @pytest.mark.parametrize(("name", "wrong"), WRONG)
 def test_mistakes_are_beyond_every_bound(name: str, wrong: Function) -> None:
-    """Results of a mistaken function exceed the fp32 bound and that of a looser class.
+    """Results of a mistaken function exceed the fp32 bound, and also the bf16 or the tf32 bound.
 
-    The inputs have both signs.
+    A result of another shape counts as wrong, too. The inputs have both signs.
     """
     x = DRAWS["normal"](torch.Generator().manual_seed(3))
     output, right = wrong(x), expected(EVERY[name], x)
@@ -459,7 +465,7 @@ def test_mistakes_are_beyond_every_bound(name: str, wrong: Function) -> None:
 
 @pytest.mark.parametrize("name", ["sum", "cumsum", "matmul", "linear", "conv1d", "max_pool", "min"])
 def test_small_integers_are_exact(name: str) -> None:
-    """The bound is zero for integers whose sums float32 holds exactly."""
+    """The fp32 bound is zero for integer inputs whose sums float32 holds exactly."""
     x = torch.randint(-7, 8, (ROWS, COLUMNS), generator=torch.Generator().manual_seed(0)).float()
     right = expected(EVERY[name], x)
     assert not bool(right.bound(FP32).any())
@@ -467,9 +473,9 @@ def test_small_integers_are_exact(name: str) -> None:
 
 
 def test_transforms_are_granted_the_looser_classes() -> None:
-    """The tf32 bound of a convolution allows the error of a transform.
+    """The tf32 bound of a convolution of small integers is above 0, although the fp32 bound is 0.
 
-    Such a convolution is not exact where sums of integers are.
+    The tf32 bound allows the error of Winograd's algorithm or a Fourier transform.
     """
     x = torch.randint(-7, 8, (2, 3, 9, 9), generator=torch.Generator().manual_seed(0)).float()
     right = expected(lambda x: functional.conv2d(x, x[:1]), x)
@@ -479,7 +485,7 @@ def test_transforms_are_granted_the_looser_classes() -> None:
 
 
 def test_logarithm_of_a_sum_errs_by_no_more_than_its_terms() -> None:
-    """The bound of logsumexp stays finite if rounding leaves little of each exponential."""
+    """The bf16 bound of logsumexp is small even if rounding leaves little of each exponential."""
     x = DRAWS["normal"](torch.Generator().manual_seed(0))
     right = expected(lambda x: torch.logsumexp(1000 * x, 1), x)
     stored = torch.logsumexp((1000 * x.bfloat16()).float(), 1).bfloat16()
@@ -489,7 +495,7 @@ def test_logarithm_of_a_sum_errs_by_no_more_than_its_terms() -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_value_is_the_functions_own(name: str) -> None:
-    """A traced function has the value of the original, even if that writes in place."""
+    """A traced function has the value of the original, even if the function writes in place."""
     x = DRAWS["normal"](torch.Generator().manual_seed(0)).double()
     with torch.no_grad():
         right = EVERY[name](x.clone())
@@ -499,9 +505,10 @@ def test_value_is_the_functions_own(name: str) -> None:
 
 
 def test_what_torch_takes_to_pieces_otherwise_is_not_the_function() -> None:
-    """`is_of` detects that a decomposition differs from the operator.
+    """`is_of` is false if torch's decomposition of an operator differs from the operator itself.
 
-    Before torch 2.15, the decomposition of this loss counts classes beyond the end of a list.
+    Before torch 2.15, the decomposition of `multilabel_margin_loss` counts classes after the first
+    -1.
     """
     classes = torch.tensor([0, 1, 2, -1, -1]).expand(ROWS, 5)
     x = DRAWS["normal"](torch.Generator().manual_seed(0))[:, :5].double()
@@ -517,7 +524,11 @@ def test_what_torch_takes_to_pieces_otherwise_is_not_the_function() -> None:
 
 
 def test_shares_and_deviations_are_bounded_whatever_rounding_did_before() -> None:
-    """A softmax is at most 1 and a deviation at most sqrt(n), for any error of their operands."""
+    """The bound of a softmax is about 1, and that of a layer norm of n numbers is below 8 sqrt(n).
+
+    These are the largest values of the functions, so the bounds hold for any error of their
+    operands.
+    """
     x = DRAWS["large"](torch.Generator().manual_seed(0))
     shares = expected(lambda x: torch.softmax(1000 * x, 1), x)
     assert float(shares.bound(BF16).max()) < 1.1
@@ -528,14 +539,14 @@ def test_shares_and_deviations_are_bounded_whatever_rounding_did_before() -> Non
 
 
 def test_what_a_mask_hides_leaves_the_rest_bounded() -> None:
-    """Adding minus infinity as a mask leaves the bounds of other elements finite."""
+    """Attention with a mask of minus infinity has a finite bound for every element."""
     x = DRAWS["normal"](torch.Generator().manual_seed(0))
     right = expected(PRODUCTS["causal"], x)
     assert all(float(right.bound(each).max()) < 1.0 for each in (FP32, TF32, FP16))
 
 
 def test_mean_that_each_term_moves_is_right() -> None:
-    """Welford's mean of small integers is within the bound, although it is not exact."""
+    """Welford's running mean of small integers is inexact, but within the fp32 bound."""
     x = torch.tensor([7.0, -5.0, 0.0, -5.0, -6.0, -1.0, 10.0])
     running = torch.zeros(())
     for number, value in enumerate(x, start=1):
@@ -545,9 +556,9 @@ def test_mean_that_each_term_moves_is_right() -> None:
 
 
 def test_gates_never_overflow() -> None:
-    """The bound of an LSTM stays small, because its sigmoids are at most 1.
+    """The bounds of an LSTM's output stay below 4, because its sigmoids are at most 1.
 
-    torch writes the gates over their operands.
+    torch writes the LSTM's gates over their operands.
     """
     torch.manual_seed(0)
     layers = nn.LSTM(COLUMNS, 5, num_layers=2, bidirectional=True).double()
@@ -557,7 +568,11 @@ def test_gates_never_overflow() -> None:
 
 
 def test_integers_that_are_added_at_places_are_exact() -> None:
-    """A scatter_add of small integers is exact; otherwise each place errs with its own terms."""
+    """The fp32 bound of a scatter_add of small integers is zero.
+
+    For other numbers, the bound of each element grows with the number of terms added to the
+    element.
+    """
     x = torch.randint(-7, 8, (4, 6), generator=torch.Generator().manual_seed(0)).float()
     places = torch.tensor([[0, 0, 0, 0, 0, 0], [1, 0, 1, 1, 1, 1], [1] * 6, [1] * 6])
 
@@ -570,9 +585,9 @@ def test_integers_that_are_added_at_places_are_exact() -> None:
 
 
 def test_index_is_certain_where_its_operands_are() -> None:
-    """The index of argmax is the first maximum for exact operands.
+    """The argmax of exact operands is the index of the first maximum, with a bound of 0.
 
-    For rounded operands, it may be that of any possible maximum.
+    If operands are rounded, the bound includes the index of every element that may be the maximum.
     """
     x = torch.tensor([[0.0, 1.0, 1.0, 0.5], [0.25, 3.0, 1.0, 3.0 - 2.0**-9]])
     exact = expected(lambda x: x.argmax(1), x)
@@ -583,23 +598,23 @@ def test_index_is_certain_where_its_operands_are() -> None:
 
 
 def test_factors_that_overflow_on_the_way_accuse_nobody() -> None:
-    """A product that may overflow before its factor of 0 has an infinite bound.
+    """A product with a factor of 0, whose other factors may overflow, has an infinite bound.
 
-    It is 0 in one order of multiplication and NaN in another.
+    The product is 0 in one order of multiplication and NaN in another.
     """
     x = torch.tensor([[1e30, 1e30, 0.0], [1e3, 1e3, 0.0]])
     assert expected(lambda x: x.prod(1), x).bound(FP32).isinf().tolist() == [True, False]
 
 
 def test_truth_values_that_rounding_decides_are_counted() -> None:
-    """A sum of comparisons may err by the number that rounding may decide."""
+    """The bound of a count of true comparisons is the number that rounding may decide."""
     x = torch.tensor([[0.1, 0.2, 0.7], [0.1, 0.3, 0.9]])
     near = expected(lambda x: (x * x > 0.2**2).sum(1), x)
     assert near.bound(FP32).floor().tolist() == [1.0, 0.0]
 
 
 def test_decision_by_rounding_allows_both_outcomes() -> None:
-    """The bound includes both outcomes of a comparison that rounding may decide."""
+    """The bound of a `where` includes both branches if rounding may decide the comparison."""
     x = torch.full((1, 100), 0.1)
     limit = float(x.double().sum())
     right = expected(lambda x: torch.where(x.sum(1) > limit, 5.0, -5.0), x)
@@ -622,6 +637,6 @@ def test_decision_by_rounding_allows_both_outcomes() -> None:
     ],
 )
 def test_what_has_no_rule_is_named(function: Function, name: str) -> None:
-    """An operator without a rule raises NoRuleError with its name."""
+    """Tracing an operator that has no rule raises a NoRuleError with the operator's name."""
     with pytest.raises(NoRuleError, match=name):
         expected(function, torch.rand(3, 4))
