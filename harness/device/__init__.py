@@ -1,5 +1,5 @@
-"""The trusted device process: memory, modules, launches, torch's operators, and their record.
+"""The trusted device process, which runs a submission's kernels and operators and records them.
 
-A submission's process holds only addresses and handles. The code that executes kernels is in
-simulator/ and gpu/, and the submission's side of the calls in worker/inside/.
+The submission's own process, the worker, holds only addresses and handles. The code that executes
+kernels is in simulator/ and gpu/. The worker's side of the calls is in worker/inside/.
 """

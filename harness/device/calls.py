@@ -1,8 +1,9 @@
-"""Answers to the calls of a worker's CUDA runtime, in the format of `simulator/layout/calls.py`.
+"""Execution of the calls that a worker's CUDA runtime sends, as in `simulator/layout/calls.py`.
 
-Each call that gives the host a value of the device, or brings one from the host, adds its bytes to
-the record. Otherwise a submission could compute its output on the host without a visible copy. It
-could send the values as arguments of kernels, as sizes, or as texts of errors.
+A call may copy a value of the device to the host, or one of the host to the device. The record of
+work counts the bytes of each such value. Otherwise a submission could compute its output on the
+host without a visible copy. It could send the values as arguments of kernels, as sizes, or as texts
+of errors.
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ _RAISED: Sequence[tuple[type[Exception], Raised]] = (
 
 
 class Refused(Exception):
-    """A call that is answered with an error.
+    """A worker's call that fails, with the error that the worker gets as the answer.
 
     Attributes:
-        error: A cudaError_t, or a `Raised`.
-        why: The reason, in words.
+        error: A cudaError_t, or the number of a Python exception in `Raised`.
+        why: The reason, in words; empty if the error says enough.
     """
 
     def __init__(self, error: int, why: str = "") -> None:
@@ -74,12 +75,12 @@ class Refused(Exception):
 
 
 class Calls:
-    """The answers to one worker's calls, from one device.
+    """The device's side of one worker's CUDA runtime: it executes the worker's calls.
 
     Attributes:
         streams: The worker's streams, which determine the order of its work.
-        exceeds_grid: True if a launch of the current step asked for more blocks along y or z than a
-            grid has.
+        exceeds_grid: True if a launch of the current step, such as one forward call, asked for more
+            blocks along y or z than CUDA allows.
     """
 
     def __init__(
@@ -89,13 +90,13 @@ class Calls:
         trusted: Collection[str] | None = None,
         fresh: Collection[str] = (),
     ) -> None:
-        """Start without modules.
+        """Start with no loaded modules.
 
         Args:
             executor: The device and its memory.
-            record: The record that all work is added to.
-            trusted: SHA-256 digests of the fat binaries that may be loaded; None for any.
-            fresh: The digests of those that were built in the current step.
+            record: The record of work, to which every call is added.
+            trusted: SHA-256 digests of the fat binaries that may be loaded; None allows any.
+            fresh: SHA-256 digests of the fat binaries that were built in the current step.
         """
         self.streams = Streams(executor.streams)
         self._memory = executor.memory
@@ -144,33 +145,34 @@ class Calls:
         }
 
     def keep(self, address: int) -> None:
-        """Keep an allocation until the worker and the trusted side have both freed it.
+        """Keep an allocation until the worker and the supervisor have both freed it.
 
-        The worker knows only a tensor in the allocation, and frees it by the tensor's address.
+        The worker knows only the address of a tensor inside the allocation, and frees the
+        allocation by that address.
         """
         self._kept[address] = False
         self._given.add(address)
 
     def let_go(self, address: int) -> None:
-        """End the trusted side's hold on an allocation; free it if the worker has freed it."""
+        """Record that the supervisor has freed an allocation; free it if the worker has, too."""
         if self._kept.pop(address):
             self._given.discard(address)
             self._memory.free(address)
 
     def answer(self, number: int, stream: int, data: bytes) -> bytes:
-        """Make a call, or keep its work until something waits for it.
+        """Execute a worker's call, or keep its work until something waits for it.
 
         Args:
-            number: A `Call`.
-            stream: Number of the call's stream.
-            data: Bytes that came with the call.
+            number: Number of the call in `Call`.
+            stream: Number of the CUDA stream that the call is on.
+            data: The call's payload, as `Call` describes it.
 
         Returns:
-            Bytes of the answer.
+            The payload of the answer.
 
         Raises:
-            Malformed: The call does not exist, or the bytes do not have its format.
-            Refused: The call is answered with an error.
+            Malformed: The call does not exist, or `data` does not have the call's format.
+            Refused: The call failed; the worker gets the error as the answer.
         """
         try:
             call = Call(number)
@@ -220,7 +222,11 @@ class Calls:
             self._memory.free(address)
 
     def _start_of(self, address: int) -> int:
-        """Return the start of the allocation that is freed by an address."""
+        """Return the start of the allocation that the worker means by an address.
+
+        The worker may free an allocation of the supervisor by any address inside it. Any other
+        address is returned unchanged.
+        """
         found = self._memory.find(address)
         return found.start if found and found.start in self._given else address
 
@@ -284,9 +290,10 @@ class Calls:
         return bytes(MemoryEntry(memory.limit, memory.live_bytes, memory.peak_bytes))
 
     def _came(self, count: int = 0) -> None:
-        """Add the bytes that a call has brought from the host to the record.
+        """Record how many bytes of information a call has brought from the host.
 
-        The rest of the least number that a call counts as is the choice of its memory.
+        A call counts as at least `LEAST_OF_A_CALL` bytes. The bytes beyond `count` are recorded as
+        the host's choice of the memory that the call uses.
         """
         self._record.add_bytes(FROM_HOST, count)
         self._record.add_bytes(CHOSEN, max(0, LEAST_OF_A_CALL - count))
@@ -369,7 +376,11 @@ class Calls:
             raise refused from None
 
     def _raised(self, error: Exception) -> Refused:
-        """Return the answer to an operator's exception, and store it if the device lacks it."""
+        """Return the error answer for an exception that one of torch's operators raised.
+
+        If the device lacks the operator, or a library would do its work, `Device.observe` raises
+        the exception later, too.
+        """
         if isinstance(error, UnsupportedCall):
             self._device.unsupported(error.what)
         if isinstance(error, LibraryCall):
@@ -410,7 +421,7 @@ class Calls:
 
 
 def device_entry(device: DeviceProperties) -> DeviceEntry:
-    """Return the device's properties in the runtime's structure."""
+    """Return the device's properties as the C structure that the worker's CUDA runtime reads."""
     return DeviceEntry(
         name=device.name.encode(),
         major=device.major,
@@ -448,7 +459,7 @@ def _name(data: bytes) -> str:
 
 
 def _launch(data: bytes) -> tuple[int, LaunchRequest, bytes]:
-    """Return the module's number and the launch at the beginning of a message, and the rest."""
+    """Return the module's number and the launch that a message begins with, and the other bytes."""
     end = _NUMBER.size + ctypes.sizeof(LaunchEntry)
     module, entry = _number(data[: _NUMBER.size]), _entry(LaunchEntry, data[_NUMBER.size : end])
     limit = entry.dynamic_shared_limit

@@ -1,8 +1,8 @@
-"""Information in a worker's launches of kernels.
+"""Measure of the information that a worker's kernel launches carry from the host, in bits.
 
-A value that the device already knows tells only which of the known values the host has chosen: an
-address, a size, a stride, or a value of an earlier launch. A choice among n things takes log2(n)
-bits. All other values are counted whole, since they may be results that the host computed.
+Some values only say which of the values that the device already holds is meant: an address in an
+allocation, or a value of an earlier launch. A choice among n values takes log2(n) bits. All other
+values count with all their bits, since they may be results that the host computed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _MOST_KNOWN = 1 << 16
 
 @dataclass(frozen=True)
 class Bits:
-    """Information in bits.
+    """An amount of information in bits, split by kind.
 
     Attributes:
-        values: Bits of values that the device did not know.
-        choices: Bits of choices among what the device knew.
+        values: Bits of values that the device did not hold before.
+        choices: Bits needed to say which of the values that the device already holds are meant.
     """
 
     values: int = 0
@@ -38,16 +38,16 @@ class Bits:
 
     @staticmethod
     def total(parts: Iterable[Bits]) -> Bits:
-        """Return the sum of some information."""
+        """Return the sum of several amounts, separately for values and choices."""
         of_each = [*parts]
         return Bits(sum(each.values for each in of_each), sum(each.choices for each in of_each))
 
 
 class Launches:
-    """A measure of the information in one worker's launches."""
+    """A meter of the information in each kernel launch of one worker."""
 
     def __init__(self, memory: DeviceMemory) -> None:
-        """Begin without launches; `memory` knows the allocations."""
+        """Start before the first launch; `memory` says which addresses are allocated."""
         self._memory = memory
         self._last: dict[Hashable, Sequence[bytes]] = {}
         self._steps: dict[Hashable, list[int]] = {}
@@ -56,14 +56,14 @@ class Launches:
     def told(
         self, kernel: Hashable, extents: bytes, arguments: bytes, sizes: Sequence[int]
     ) -> Bits:
-        """Return the information in a launch.
+        """Return the bits of information in a launch, and remember the launch.
 
-        Parts that are the same as in the kernel's last launch carry none. The first launch is
-        compared with zeros.
+        The launch is compared with the last launch of the same kernel, or with zeros if it is the
+        first. Only parts that differ, and the choice of the kernel, carry information.
 
         Args:
             kernel: Identity of the kernel.
-            extents: The launch without its arguments.
+            extents: The launch without its arguments, such as grid and block, as bytes.
             arguments: Bytes of all arguments.
             sizes: Size in bytes of each argument.
         """
@@ -78,7 +78,13 @@ class Launches:
         return Bits.total((Bits(choices=(len(self._last) - 1).bit_length()), *changed))
 
     def _part(self, place: Hashable, now: bytes, was: bytes) -> Bits:
-        """Return the information in a part that has changed, and remember it."""
+        """Return the information in a changed part of a launch, and remember the new value.
+
+        Args:
+            place: Identity of the part: the kernel and the part's index.
+            now: The part's bytes in this launch.
+            was: The part's bytes in the kernel's last launch.
+        """
         step = int.from_bytes(now, "little") - int.from_bytes(was, "little")
         steps = self._steps.setdefault(place, [])
         bits = Bits(choices=_BITS_OF_STEP) if step in steps else self._without_step(place, now, was)
@@ -102,7 +108,7 @@ class Launches:
         )
 
     def _bits_of_address(self, address: int) -> int:
-        """Return the bits of an address within a live allocation, or 0 for another number."""
+        """Return the bits needed to choose an address; 0 if it is not in a live allocation."""
         found = self._memory.find(address)
         if not found or not found.is_live:
             return 0
@@ -114,7 +120,10 @@ def _words(data: bytes) -> Iterator[bytes]:
 
 
 def _parts(data: bytes, sizes: Sequence[int]) -> Iterator[bytes]:
-    """Yield data of some sizes one after the other, in parts of at most eight bytes."""
+    """Yield the bytes of consecutive arguments in parts of at most eight bytes.
+
+    No part crosses from one argument into the next; `sizes` are the arguments' sizes in bytes.
+    """
     start = 0
     for size in sizes:
         end = start + size

@@ -1,6 +1,6 @@
-"""The protocols of an executor, a device that runs kernels on its memory.
+"""Protocols of an executor: a device that runs kernels, together with its memory.
 
-There are two executors: the simulator (`simulated.py`) and a GPU (`on_gpu.py`).
+Two executors exist: the simulator (`simulated.py`) and a GPU (`on_gpu.py`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from harness.simulator.hardware.resources import Resources
 from harness.simulator.ptx.fatbinary import DeviceCode
 
 WRITTEN = 1
-"""Shadow of a byte that something other than a kernel wrote."""
+"""Value of a shadow byte whose byte of memory something other than a kernel wrote."""
 
 OTHER, KERNEL = 1, 2
-"""Writers of an element, besides `UNWRITTEN`: a kernel, or something other than a kernel."""
+"""Codes for the writer of an element, besides `UNWRITTEN`: not a kernel, or a kernel."""
 
 
 class NoSuchKernel(KeyError):
-    """A kernel or a module that does not exist."""
+    """A kernel or a module that was asked for but does not exist."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class KernelFacts:
 
 @dataclass(frozen=True)
 class Assembler:
-    """Access to ptxas, which only the trusted side has.
+    """Functions that run ptxas, which only the supervisor can start.
 
     Attributes:
-        usage: Returns the resources of a module's kernels, by mangled name. The mapping is empty if
-            ptxas refuses the module.
-        cubin: Returns a module as machine code; empty if ptxas refuses the module.
+        usage: Function that returns the resources of a module's kernels, by mangled name. The
+            mapping is empty if ptxas refuses the module.
+        cubin: Function that returns a module's machine code; empty if ptxas refuses the module.
     """
 
     usage: Callable[[DeviceCode], Mapping[str, Resources]]
@@ -66,15 +66,16 @@ class Assembler:
 
 
 class DeviceMemory(Protocol):
-    """Allocations in one range of addresses, with a record of who wrote their content.
+    """A device's memory: its allocations, and a record of what wrote their content.
 
-    Methods that take bytes raise `harness.simulator.hardware.memory.NotAnAllocation` if the bytes
-    are not within one live allocation.
+    Methods that access a range of bytes raise `harness.simulator.hardware.memory.NotAnAllocation`
+    if it is not within one live allocation.
 
     Attributes:
-        base: First address of the range.
-        size: Size of the range in bytes.
-        torch_device: Device of torch whose kernels execute torch's operators on this memory.
+        base: First address of the range of addresses from which memory is allocated.
+        size: Size of the range of addresses in bytes.
+        torch_device: The torch device, CPU or GPU, whose kernels run torch's operators on this
+            memory.
     """
 
     base: int
@@ -83,108 +84,113 @@ class DeviceMemory(Protocol):
 
     @property
     def limit(self) -> int:
-        """Limit of the bytes that are allocated at a time."""
+        """Most bytes that may be allocated at the same time."""
 
     @property
     def live_bytes(self) -> int:
-        """Bytes that are allocated and not freed."""
+        """Number of bytes that are allocated and not freed."""
 
     @property
     def peak_bytes(self) -> int:
-        """Most bytes that were allocated at a time since the last `forget_peak`."""
+        """Most bytes that were allocated at the same time since the last `forget_peak`."""
 
     def forget_peak(self) -> None:
-        """Restart the peak at the bytes that are allocated now."""
+        """Reset `peak_bytes` to the number of bytes that are allocated now."""
 
     def be_sparse(self, is_sparse: bool) -> None:
-        """Choose whether later allocations have memory only where something touches them."""
+        """Choose whether later allocations occupy real memory only where they are accessed."""
 
     def leaks(self) -> list[Allocation]:
         """Return the allocations that host code made with cudaMalloc and has not freed."""
 
     def allocate(self, nbytes: int, *, owned: bool = False) -> int:
-        """Allocate bytes that are poisoned and count as unwritten, and return their address.
+        """Allocate unwritten memory that holds a poison pattern, and return its address.
 
         Args:
             nbytes: Size in bytes.
-            owned: Whether host code requested the memory and must free it.
+            owned: Whether the submission's host code requested the memory and must free it.
 
         Raises:
             harness.simulator.hardware.memory.OutOfDeviceMemory: Too little memory is left.
         """
 
     def free(self, address: int) -> None:
-        """Free an allocation."""
+        """Free the allocation that starts at an address."""
 
     def find(self, address: int) -> Allocation | None:
-        """Return the allocation that contains the address, or None."""
+        """Return the allocation that contains the address, or None if no allocation does.
+
+        The simulator also finds allocations that were freed.
+        """
 
     def require(self, address: int, nbytes: int) -> None:
-        """Raise `NotAnAllocation` unless the bytes are within one live allocation."""
+        """Raise `NotAnAllocation` unless the range of bytes is within one live allocation."""
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """Return a copy of bytes, written or not."""
+        """Return a copy of `nbytes` bytes at an address, whether they were written or not."""
 
     def write(self, address: int, data: bytes) -> None:
-        """Copy host bytes to the device; they count as written from now on."""
+        """Copy bytes of the host to an address; they count as written from now on."""
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes within the memory, and with them the record of who wrote them."""
+        """Copy bytes within the memory, together with the record of what wrote them."""
 
     def fill(self, address: int, value: int, nbytes: int) -> None:
-        """Set all bytes to `value`; they count as written from now on."""
+        """Set `nbytes` bytes at an address to `value`; they count as written from now on."""
 
     def was_written(self, address: int, nbytes: int) -> bool:
-        """Return whether any of these bytes was written since the allocation."""
+        """Return whether any of `nbytes` bytes at an address was written since their allocation."""
 
     def bytes_at(self, address: int, nbytes: int) -> Tensor:
-        """Return a tensor over the bytes themselves: uint8, on `torch_device`."""
+        """Return bytes at an address as a uint8 tensor on `torch_device`, without a copy."""
 
     def queueing(self, *, waits: bool = False) -> AbstractContextManager[None]:
-        """Enclose code that queues a call's work on `torch_device`.
+        """Return a context for code that queues work on `torch_device` that is timed.
 
         Args:
             waits: Whether the host waits for the device in that code.
         """
 
     def uncounted(self) -> AbstractContextManager[None]:
-        """Enclose code that queues work on `torch_device` whose time is not the call's."""
+        """Return a context for code that queues work on `torch_device` that is not timed."""
 
     def give(self, place: Place) -> None:
-        """Record that the trusted side wrote a tensor."""
+        """Record that a tensor's values come from the supervisor, not from the submission."""
 
     def mark(self, place: Place, *, of_kernels: bool) -> None:
-        """Record that an operator wrote a tensor.
+        """Record that one of torch's operators wrote a tensor.
 
         Args:
-            place: The tensor's place.
-            of_kernels: Whether a kernel had written any of the operator's arguments. The tensor
-                then counts as a kernel's, too.
+            place: Address and layout of the tensor.
+            of_kernels: Whether a kernel wrote any of the operator's arguments. The tensor then
+                counts as written by a kernel, too.
         """
 
     def mark_copy(self, target: Place, source: Place | None, shape: tuple[int, ...]) -> None:
-        """Record that a tensor was copied, so that the copy has the source's writers.
+        """Record that a tensor was copied: the copy gets the recorded writers of the source.
 
         Args:
-            target: Place of the copy.
-            source: Place of what was copied; None for a tensor of the host.
+            target: Address and layout of the copy.
+            source: Address and layout of the source; None for a tensor of the host.
             shape: The source's shape, which the copy may have broadcast.
         """
 
     def is_of_kernels(self, place: Place) -> bool:
-        """Return whether a kernel has written any of a tensor."""
+        """Return whether a kernel has written any part of a tensor."""
 
     def writers(self, place: Place) -> Tensor:
-        """Return who wrote each element: uint8, on `torch_device`, of the tensor's shape.
+        """Return codes for the writers of a tensor's elements: uint8, on `torch_device`.
 
-        - `UNWRITTEN`: nothing wrote some byte of the element.
-        - `KERNEL`: kernels wrote all of the element, or of the values that it was made from.
-        - `OTHER`: anything else.
+        The result has the tensor's shape.
+
+        - `UNWRITTEN`: at least one byte of the element was never written.
+        - `KERNEL`: kernels wrote the whole element, or values from which an operator made it.
+        - `OTHER`: any other case, such as a copy from the host.
         """
 
 
 class Device(Protocol):
-    """Loaded modules and launches of their kernels, on one memory.
+    """A device that loads modules and launches their kernels on one memory.
 
     Attributes:
         properties: The device's properties, as CUDA reports them.
@@ -194,14 +200,14 @@ class Device(Protocol):
 
     @property
     def broken_by(self) -> str:
-        """Text of the CUDA error that no later call recovers from; empty if there is none."""
+        """Text of the CUDA error after which every later call fails; empty if there was none."""
 
     @property
     def spent(self) -> int:
-        """Work that the current call has taken from its budget."""
+        """Work that the current step has used of its limit, in thread-instructions."""
 
     def observe(self) -> tuple[Finding, ...]:
-        """Return the findings since the last call.
+        """Return the findings of the device's checks, such as memcheck, since the last call.
 
         Raises:
             BaseException: An error stopped the device in a launch, such as an instruction that the
@@ -209,54 +215,57 @@ class Device(Protocol):
         """
 
     def reorder(self, schedule: int | None) -> None:
-        """Run blocks and warps in another order from now on, if the device can choose it.
+        """Run blocks and warps in another order from now on, if the device can choose the order.
 
         Args:
-            schedule: The order; None for the one that the device was made with.
+            schedule: Number of the order; None for the order that the device was created with.
         """
 
     def allow(self, work: int | None) -> None:
-        """Limit the work of the next call; None for no limit."""
+        """Limit the work of the next step, such as one forward call; None removes the limit.
+
+        The unit is thread-instructions, as in `budget.work_of`.
+        """
 
     @property
     def share_of_blocks(self) -> float:
-        """Share of the blocks of a launch that have run; 1 unless `work_near` chooses some."""
+        """Fraction of the last launch's blocks that ran; 1 unless `work_near` selects blocks."""
 
     def work_near(self, near: Near | AtRandom | None) -> None:
-        """Run only those blocks of later launches that are chosen so; None for all blocks."""
+        """Run only the blocks of later launches that `near` selects; None runs all blocks."""
 
     def start_counting(self) -> None:
-        """Start to count what kernels do."""
+        """Start to count the instructions and memory accesses of kernels."""
 
     def counted(self) -> dict[str, KernelCounters]:
-        """End the counting, and return the sums over each kernel's launches, by mangled name."""
+        """Stop counting; return each kernel's counters, summed over launches, by mangled name."""
 
     def start_timing(self) -> None:
-        """Start to time the device's work, from an idle device with a cold cache."""
+        """Start to time the device's work, once the device is idle and its cache is cold."""
 
     def timed(self) -> float:
-        """End the timing, and return the milliseconds that the device worked.
+        """Stop timing, and return how many milliseconds the device worked.
 
         The result is 0 if nothing was timed.
         """
 
     def resources(self) -> dict[str, Resources]:
-        """Return the resources that ptxas gives the kernels of all modules, by mangled name."""
+        """Return what ptxas reports about all kernels, such as registers, by mangled name."""
 
     def lines(self, file: str) -> Lines:
-        """Return which lines of the source files with that name have run so far."""
+        """Return which lines of device code have run so far, in source files of that name."""
 
     def close(self) -> None:
-        """End the processes that work for this one."""
+        """End the helper processes of this device."""
 
     def load(self, image: bytes) -> int:
         """Load a fat binary, and return the module's number; numbers start at 1."""
 
     def parameters(self, module: int, name: str) -> tuple[int, ...]:
-        """Return the size in bytes of each of a kernel's parameters; may raise `NoSuchKernel`."""
+        """Return the size in bytes of each parameter of a kernel; may raise `NoSuchKernel`."""
 
     def check(self, module: int, name: str, launch: LaunchRequest) -> None:
-        """Raise the error of a launch that can be refused before it runs."""
+        """Raise the error of a launch that the device refuses before it runs."""
 
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
         """Run a kernel.
@@ -264,43 +273,61 @@ class Device(Protocol):
         Args:
             module: The module's number.
             name: The kernel's mangled name.
-            launch: Its grid, block and shared memory.
-            arguments: The bytes of its arguments, one after the other.
+            launch: The grid, block and shared memory of the launch.
+            arguments: The bytes of the kernel's arguments, one after the other.
 
         Raises:
             Exception: The kernel cannot be launched, or did not run to its end.
         """
 
     def symbol(self, module: int, name: str) -> int:
-        """Return the device address of a variable, or 0 for none; may raise `NoSuchKernel`."""
+        """Return the address of a module's device variable, or 0 if it has none of that name.
+
+        Raises:
+            NoSuchKernel: The module does not exist.
+        """
 
     def describe(self, module: int, name: str) -> KernelFacts:
         """Return a kernel's attributes, as cudaFuncGetAttributes does."""
 
     def allow_shared(self, module: int, name: str, dynamic_bytes: int) -> None:
-        """Allow a kernel that much dynamic shared memory, as cudaFuncSetAttribute does."""
+        """Allow a kernel `dynamic_bytes` of dynamic shared memory, as cudaFuncSetAttribute does."""
 
     def occupancy(self, module: int, name: str, launch: LaunchRequest) -> int:
         """Return how many of a launch's blocks one multiprocessor can hold."""
 
     def unsupported(self, what: str) -> None:
-        """Store the name of something that the device lacks, for `observe` to raise."""
+        """Store the name of a feature that the device lacks, for `observe` to raise."""
 
     def library(self, function: str) -> None:
-        """Store a call of a library, which would do the work, for `observe` to raise."""
+        """Store a library function that the submission called in place of a kernel.
+
+        The next `observe` raises it as a `LibraryCall`.
+        """
 
     def refused(self, error: BaseException) -> tuple[int, str]:
-        """Return the cudaError_t for a call that raised `error`, and the reason in words."""
+        """Return the cudaError_t for a call that raised `error`, and the reason in words.
+
+        The reason is empty if the cudaError_t says enough.
+        """
 
 
 class Exchange(Protocol):
-    """Memory that the trusted side shares with a device, for large tensors."""
+    """Memory that the supervisor shares with a device, to pass large tensors."""
 
     def at(self, handle: str, placed: list[dict[str, Any]]) -> tuple[Tensor, ...]:
-        """Return the tensors that the trusted side has put there."""
+        """Return the tensors that the supervisor has put into the shared memory.
+
+        Args:
+            handle: Handle by which the device opens the memory.
+            placed: Offset in bytes, shape and dtype of each tensor.
+        """
 
     def put(self, handle: str, tensors: Sequence[Tensor]) -> list[dict[str, Any]]:
-        """Copy tensors there, and return where they are; the trusted side has made room."""
+        """Copy tensors into the shared memory; return their offsets in bytes, shapes and dtypes.
+
+        The supervisor has made the memory large enough.
+        """
 
 
 @dataclass(frozen=True)
@@ -311,7 +338,7 @@ class Executor:
         memory: The memory.
         device: The device.
         exchange: Shared memory for large tensors; None if all tensors travel in messages.
-        streams: A GPU's streams; None for a device on which nothing runs side by side.
+        streams: A GPU's streams; None for the simulator, on which work never overlaps.
     """
 
     memory: DeviceMemory

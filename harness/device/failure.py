@@ -1,4 +1,4 @@
-"""Conversion of an error that stopped the device to a report's fault."""
+"""Conversion of an error that stopped the device to the fault of a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.simulator.ptx.fatbinary import FatBinaryError
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """Return the kind, message (one line) and detail, as in `worker.inside.faults.Fault`."""
+    """Return an error as plain data: kind, message (one line) and detail, as in `faults.Fault`."""
     kind, message, detail = _described(error)
     return {"kind": kind, "message": message, "detail": detail}
 

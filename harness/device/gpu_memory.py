@@ -1,9 +1,9 @@
-"""A GPU's memory, with a partial record of the writers of its content.
+"""A GPU's memory, with a partial record of what wrote its content.
 
-A GPU has no shadow of its memory. The writer of an element is inferred instead:
+A GPU does not record which code wrote a byte. The writer of an element is inferred instead:
 
 - This process itself runs operators, copies and fills. It records the ranges that they write.
-- An element that still holds the poison of fresh memory is unwritten.
+- An element that still holds the poison pattern of fresh memory is unwritten.
 - A kernel wrote everything else.
 """
 
@@ -38,9 +38,9 @@ class _Known:
     """The recorded writers of one allocation.
 
     Attributes:
-        others: Ranges of addresses that something other than a kernel wrote last.
-        is_given: True if the trusted side put the content there. It compares the content after each
-            call, so that a kernel's writes show in any case.
+        others: Ranges of addresses whose last writer was not a kernel, as pairs of start and end.
+        is_given: True if the supervisor wrote the content. The supervisor compares the content
+            after each call, so it notices any write of a kernel.
     """
 
     others: list[tuple[int, int]] = field(default_factory=list)
@@ -63,25 +63,25 @@ class GpuMemory:
 
     @property
     def limit(self) -> int:
-        """Limit of the bytes that are allocated at a time."""
+        """Most bytes that may be allocated at the same time."""
         return self._arena.limit
 
     @property
     def live_bytes(self) -> int:
-        """Bytes that are allocated and not freed."""
+        """Number of bytes that are allocated and not freed."""
         return self._arena.live_bytes
 
     @property
     def peak_bytes(self) -> int:
-        """Most bytes that were allocated at a time since the last `forget_peak`."""
+        """Most bytes that were allocated at the same time since the last `forget_peak`."""
         return self._arena.peak_bytes
 
     def forget_peak(self) -> None:
-        """Restart the peak at the bytes that are allocated now."""
+        """Reset `peak_bytes` to the number of bytes that are allocated now."""
         self._arena.peak_bytes = self._arena.live_bytes
 
     def be_sparse(self, is_sparse: bool) -> None:
-        """Raise `UnsupportedCall` if sparse memory is asked for, which a GPU does not have."""
+        """Raise `UnsupportedCall` if `is_sparse`, because a GPU does not have sparse memory."""
         if is_sparse:
             raise UnsupportedCall("tensors that are only partly in memory")
 
@@ -90,32 +90,35 @@ class GpuMemory:
         return self._arena.leaks()
 
     def allocate(self, nbytes: int, *, owned: bool = False) -> int:
-        """Allocate poisoned bytes, and return their address; raises as `Arena.allocate` does."""
+        """Allocate memory that holds the poison pattern; return its address.
+
+        Raises what `Arena.allocate` raises.
+        """
         address = self._arena.allocate(nbytes, owned=owned)
         self._known[address] = _Known()
         return address
 
     def free(self, address: int) -> None:
-        """Free an allocation."""
+        """Free the allocation that starts at an address."""
         self._arena.free(address)
         del self._known[address]
 
     def add_variable(self, address: int, nbytes: int) -> None:
-        """Record a module's variable as an allocation."""
+        """Record a device variable of a module as an allocation."""
         self._arena.add_variable(address, nbytes)
         # Its initial value was in the module, so no kernel wrote it.
         self._known.setdefault(address, _Known([(address, address + nbytes)]))
 
     def find(self, address: int) -> Allocation | None:
-        """Return the allocation that contains the address, or None."""
+        """Return the allocation that contains the address, or None if no allocation does."""
         return self._arena.find(address)
 
     def require(self, address: int, nbytes: int) -> None:
-        """Raise `NotAnAllocation` unless the bytes are within one live allocation."""
+        """Raise `NotAnAllocation` unless the range of bytes is within one live allocation."""
         self._arena.within(address, nbytes)
 
     def read(self, address: int, nbytes: int) -> bytes:
-        """Return a copy of bytes, written or not."""
+        """Return a copy of `nbytes` bytes at an address, whether they were written or not."""
         self._arena.within(address, nbytes)
         data = ctypes.create_string_buffer(nbytes)
         with self.queueing(waits=True):
@@ -125,7 +128,7 @@ class GpuMemory:
         return data.raw
 
     def write(self, address: int, data: bytes) -> None:
-        """Copy host bytes to the device; they count as written from now on."""
+        """Copy bytes of the host to an address; they count as written from now on."""
         self._arena.within(address, len(data))
         real = with_real_maps(data, self._encode)
         with self.queueing(waits=True):
@@ -138,7 +141,7 @@ class GpuMemory:
         self._wrote(address, len(data))
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes within the memory, and with them the record of who wrote them."""
+        """Copy bytes within the memory, together with the record of what wrote them."""
         self._arena.within(target, nbytes)
         self._arena.within(source, nbytes)
         with self.queueing():
@@ -155,7 +158,7 @@ class GpuMemory:
             self._forget(target, nbytes)
 
     def fill(self, address: int, value: int, nbytes: int) -> None:
-        """Set all bytes to `value`; they count as written from now on."""
+        """Set `nbytes` bytes at an address to `value`; they count as written from now on."""
         self._arena.within(address, nbytes)
         with self.queueing():
             self._driver.call(
@@ -168,7 +171,7 @@ class GpuMemory:
         self._wrote(address, nbytes)
 
     def was_written(self, address: int, nbytes: int) -> bool:
-        """Return whether any of these bytes may have been written since the allocation."""
+        """Return whether any of `nbytes` bytes may have been written since their allocation."""
         # Kernels leave no record, so after any launch the answer must be yes.
         return self._has_launched or any(
             start < address + nbytes and address < end
@@ -176,29 +179,33 @@ class GpuMemory:
         )
 
     def bytes_at(self, address: int, nbytes: int) -> Tensor:
-        """Return a tensor over the bytes themselves: uint8, on the GPU."""
+        """Return bytes at an address as a uint8 tensor on the GPU, without a copy."""
         self._arena.within(address, nbytes)
         return tensor_at(address, (nbytes,), torch.uint8)
 
     def queueing(self, *, waits: bool = False) -> AbstractContextManager[None]:
-        """Enclose code that queues a call's work; `waits` is true if the host waits in it."""
+        """Return a context for code that queues work that is timed.
+
+        Args:
+            waits: Whether the host waits for the GPU in that code.
+        """
         return self._stopwatch.queueing(waits=waits)
 
     def uncounted(self) -> AbstractContextManager[None]:
-        """Enclose code that queues work whose time is not the call's."""
+        """Return a context for code that queues work that is not timed."""
         return self._stopwatch.uncounted()
 
     def poison_free(self) -> None:
-        """Fill free memory with poison in advance, so that a timed call need not."""
+        """Fill free memory with the poison pattern now, so that a timed call does not have to."""
         self._arena.poison_free()
 
     def give(self, place: Place) -> None:
-        """Record that the trusted side wrote a tensor."""
+        """Record that a tensor's values come from the supervisor, not from the submission."""
         self._known_of(place.address).is_given = True
         self._wrote(place.address, place.nbytes)
 
     def mark(self, place: Place, *, of_kernels: bool) -> None:
-        """Record that an operator wrote a tensor; see `DeviceMemory.mark`."""
+        """Record that one of torch's operators wrote a tensor; see `DeviceMemory.mark`."""
         if of_kernels:
             self._forget(place.address, place.nbytes)
         # A range would also cover the gaps of a strided tensor, which the operator did not write.
@@ -211,11 +218,11 @@ class GpuMemory:
         self.mark(target, of_kernels=source is not None and self.is_of_kernels(source))
 
     def is_of_kernels(self, place: Place) -> bool:
-        """Return whether a kernel can have written any of a tensor."""
+        """Return whether a kernel may have written any part of a tensor."""
         return self._has_launched and not self._is_by_others(place.address, place.nbytes)
 
     def launched(self, arguments: bytes) -> None:
-        """Record that a kernel was launched with the bytes of these arguments."""
+        """Record that a kernel with these argument bytes was launched and may have written."""
         self._has_launched = True
         # The kernel may have written every allocation that an argument points into. A pointer may
         # lie in a structure, so every word is tried. What a kernel reaches otherwise, such as
@@ -227,7 +234,10 @@ class GpuMemory:
                 known.others.clear()
 
     def writers(self, place: Place) -> Tensor:
-        """Return who wrote each element, inferred from poison and the recorded ranges."""
+        """Return a code for each element's writer, inferred from poison and the recorded ranges.
+
+        The codes are those of `DeviceMemory.writers`.
+        """
         if place.is_empty:
             return torch.full(place.shape, OTHER, dtype=torch.uint8, device=self.torch_device)
         width = DTYPES[place.dtype].itemsize
@@ -242,7 +252,7 @@ class GpuMemory:
         return found.as_strided(place.shape, place.strides)
 
     def overwritten(self) -> Iterable[Finding]:
-        """Yield a finding for each allocation that something has written past the end of."""
+        """Yield a finding for each allocation past whose end something has written."""
         for allocation in self._arena.overwritten():
             message = f"wrote past the end of an allocation of {allocation.size} bytes"
             yield Finding("memcheck", message)
@@ -252,14 +262,14 @@ class GpuMemory:
         return self._known[found.start] if found else _Known()
 
     def _wrote(self, address: int, nbytes: int) -> None:
-        """Record that something other than a kernel wrote a range."""
+        """Record that something other than a kernel wrote `nbytes` bytes at an address."""
         others = self._known_of(address).others
         end = address + nbytes
         others[:] = [each for each in others if not (address <= each[0] and each[1] <= end)]
         others.append((address, end))
 
     def _forget(self, address: int, nbytes: int) -> None:
-        """Record that the content of a range is a kernel's work: cut it out of all others."""
+        """Record that a kernel wrote a range: cut it out of the ranges in `others`."""
         others = self._known_of(address).others
         end = address + nbytes
         left = [(start, min(last, address)) for start, last in others if start < address]
@@ -267,7 +277,7 @@ class GpuMemory:
         others[:] = [*left, *right]
 
     def _is_by_others(self, address: int, nbytes: int) -> bool:
-        """Return whether something other than a kernel wrote all of a range."""
+        """Return whether something other than a kernel wrote all bytes of a range."""
         # The ranges are visited in order of their starts; a gap before `end` stops the advance.
         at, end = address, address + nbytes
         for start, last in sorted(self._known_of(address).others):
@@ -277,16 +287,16 @@ class GpuMemory:
 
 
 def _is_without_gaps(place: Place) -> bool:
-    """Return whether a tensor's elements are as many bytes as it extends over."""
+    """Return whether a tensor's elements fill the memory from its first byte to its last."""
     return prod(place.shape) * DTYPES[place.dtype].itemsize >= place.nbytes
 
 
 def _poisoned(flat: Tensor, width: int) -> Tensor:
-    """Return which elements of `width` bytes still hold the poison of fresh memory.
+    """Return a mask of the elements that still hold the poison pattern of fresh memory.
 
-    An element of 2 bytes is found only if it holds the upper half of the poison, which is a NaN.
-    The lower half is an ordinary number, which a kernel may have written. Elements of one byte are
-    never found, because every byte is an ordinary value.
+    An element has `width` bytes. One of 2 bytes is found only if it holds the upper half of the
+    pattern, which is a NaN. The lower half is an ordinary number, which a kernel may have written.
+    Elements of one byte are never found, because every byte is an ordinary value.
     """
     if width == 2:
         return flat.view(torch.int16) == _HIGH_HALF

@@ -1,7 +1,7 @@
 """CPU versions of operators that torch implements for GPUs alone.
 
-In the device process a tensor of the simulated device is a tensor of the CPU. torch's own CPU
-kernels run on it, and these run where torch has none.
+In the device process, a tensor of the simulated device is a CPU tensor. torch's own CPU kernels run
+on it, and the functions here run where torch has no CPU kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.library import Library
 
 @functools.cache
 def implement() -> Library:
-    """Register the operators for this process's CPU; return the library, which must be kept.
+    """Register `OPERATORS` as torch's CPU kernels; return the library, which the caller must keep.
 
     torch removes the operators when the library object is deleted.
     """
@@ -36,7 +36,7 @@ def _depthwise(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:
-    """Return a convolution in which each channel is a group; torch uses it if cuDNN is off."""
+    """Return a convolution in which each channel is a group; torch calls it if cuDNN is off."""
     return torch.convolution(
         x, weight, bias, stride, padding, dilation, False, [0] * len(stride), x.shape[1]
     )
@@ -51,8 +51,9 @@ def _lstm_cell(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the states after one step, by the formula of `torch.nn.LSTMCell`.
 
-    The products have the shape (batch, 4 * hidden). The results are the hidden state, the cell
-    state, and the gates. The gates are for gradients, which the device does not compute.
+    `of_input` and `of_hidden`, the products with the weights, have the shape (batch, 4 * hidden).
+    The results are the hidden state, the cell state, and the gates. The gates are for gradients,
+    which the device does not compute.
     """
     gates = _plus(of_input, input_bias) + _plus(of_hidden, hidden_bias)
     i, f, g, o = gates.chunk(4, 1)
@@ -69,7 +70,8 @@ def _gru_cell(
 ) -> tuple[Tensor, Tensor]:
     """Return the hidden state after one step, by the formula of `torch.nn.GRUCell`.
 
-    The products have the shape (batch, 3 * hidden). The second result is for gradients.
+    `of_input` and `of_hidden`, the products with the weights, have the shape (batch, 3 * hidden).
+    The second result is for gradients, which the device does not compute.
     """
     gates = _plus(of_input, input_bias)
     r_x, z_x, n_x = gates.chunk(3, 1)
@@ -89,4 +91,4 @@ OPERATORS: Mapping[str, Callable[..., object]] = {
     "_thnn_fused_lstm_cell": _lstm_cell,
     "_thnn_fused_gru_cell": _gru_cell,
 }
-"""The operators, by name without namespace."""
+"""The CPU versions, by the operator's name without namespace."""

@@ -1,7 +1,7 @@
 """The device process: `python -m harness.device.main DESCRIPTOR INSTRUCTIONS`.
 
 It imports torch and the device's code once, and then forks a device for each worker. The parent
-itself never uses the GPU, because a fork cannot use what its parent has begun there.
+itself never uses the GPU, because a forked process cannot use its parent's CUDA context.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.sandbox.limits import Limits, die_with_parent
 from harness.system import codec, interpreter
 
 MOST_BYTES = 4096
-"""Limit of a request's size."""
+"""Largest size in bytes of a request from the supervisor to this process."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Instructions:
 
     Attributes:
         library: The simulator's shared library; None for a GPU.
-        limits: Limits that the process imposes on itself.
+        limits: Resource limits that the process imposes on itself.
     """
 
     library: Path | None
@@ -44,7 +44,7 @@ class Instructions:
 
 
 def main() -> None:
-    """Start and end devices for the trusted side until it hangs up."""
+    """Start and end devices as the supervisor requests, until it closes the connection."""
     interpreter.settle()
     die_with_parent()
     told = codec.decode(sys.argv[2], Instructions)
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def _be_a_device(make: MakeExecutor, descriptors: list[int]) -> None:
-    """Serve as one worker's device until the trusted side hangs up, then exit the process."""
+    """Serve as one worker's device until the supervisor closes the connection, then exit."""
     status = 1
     try:
         die_with_parent()

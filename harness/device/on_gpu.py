@@ -1,4 +1,4 @@
-"""A real GPU: modules, launches and findings, through its driver."""
+"""The device on a real GPU, which loads modules and launches kernels through the CUDA driver."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class _Module:
 class GpuDevice:
     """An `executor.Device` on a GPU.
 
-    The device waits for each launch, so that the launch's own call returns a fault. It does not
-    wait in timed calls.
+    Except in timed calls, it waits until each launch has ended. So the call that launched a kernel
+    returns the kernel's fault.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class GpuDevice:
 
     @property
     def broken_by(self) -> str:
-        """Text of the error by which a kernel has broken the context; empty if none has.
+        """Text of the error with which a kernel has broken the CUDA context; empty if none has.
 
         Every later call of the driver returns this error.
         """
@@ -117,37 +117,41 @@ class GpuDevice:
 
     @property
     def spent(self) -> int:
-        """Zero: a call on a GPU has a deadline instead of a budget."""
+        """Zero: a step on a GPU has a deadline instead of a limit of work."""
         return 0
 
     def observe(self) -> tuple[Finding, ...]:
-        """Return the findings since the last call; raises the error that stopped the device."""
+        """Return the memcheck findings since the last call.
+
+        Raises:
+            BaseException: `unsupported`, `library` or `refused` has stored this error.
+        """
         failure, self._failure = self._failure, None
         if failure:
             raise failure
         return () if self.broken_by else tuple(self._memory.overwritten())
 
     def reorder(self, schedule: int | None) -> None:
-        """Do nothing, since a GPU has an order of its own."""
+        """Do nothing, since a GPU itself chooses the order of blocks and warps."""
 
     def allow(self, work: int | None) -> None:
-        """Do nothing, since a call on a GPU has no budget."""
+        """Do nothing, since a step on a GPU has no limit of work, only a deadline."""
 
     @property
     def share_of_blocks(self) -> float:
-        """1: all blocks run."""
+        """1, since a GPU always runs all blocks of a launch."""
         return 1.0
 
     def work_near(self, near: Near | AtRandom | None) -> None:
-        """Raise `UnsupportedCall` if only some blocks are to run, which a GPU cannot do."""
+        """Raise `UnsupportedCall` if `near` selects blocks, which a GPU cannot do."""
         if near:
             raise UnsupportedCall("running a few blocks of a kernel only")
 
     def start_counting(self) -> None:
-        """Do nothing, since nothing counts on a GPU."""
+        """Do nothing, since only the simulator counts what kernels do."""
 
     def counted(self) -> dict[str, KernelCounters]:
-        """Return no counters."""
+        """Return an empty mapping, since only the simulator counts what kernels do."""
         return {}
 
     def start_timing(self) -> None:
@@ -159,14 +163,14 @@ class GpuDevice:
         self._stopwatch.begin()
 
     def timed(self) -> float:
-        """Wait for the device, and return the milliseconds that it worked; 0 if it is not timed."""
+        """Wait for the device; return how many milliseconds it worked, or 0 if it was not timed."""
         if not self._is_timing:
             return 0.0
         self._is_timing = False
         return self._stopwatch.stop()
 
     def resources(self) -> dict[str, Resources]:
-        """Return nothing: resources are only reported together with counters."""
+        """Return an empty mapping, since resources are only reported together with counters."""
         return {}
 
     def lines(self, file: str) -> Lines:
@@ -175,15 +179,15 @@ class GpuDevice:
         return Lines((), (), (), ())
 
     def close(self) -> None:
-        """Do nothing, since no other process works for this one."""
+        """Do nothing, since this device has no helper processes."""
 
     # What the CUDA runtime asks
 
     def load(self, image: bytes) -> int:
-        """Load a fat binary as ptxas compiles its PTX, and return the module's number, from 1.
+        """Compile a fat binary's PTX with ptxas, load it, and return the module's number, from 1.
 
         Raises:
-            DriverError: ptxas or the driver refuses it.
+            DriverError: ptxas or the driver refuses the module.
         """
         cubin = self._assembler.cubin(device_code_of(image))
         if not cubin:
@@ -195,11 +199,11 @@ class GpuDevice:
         return number
 
     def parameters(self, module: int, name: str) -> tuple[int, ...]:
-        """Return the size in bytes of each of a kernel's parameters; may raise `NoSuchKernel`."""
+        """Return the size in bytes of each parameter of a kernel; may raise `NoSuchKernel`."""
         return self._kernel(module, name).parameters
 
     def check(self, module: int, name: str, launch: LaunchRequest) -> None:
-        """Do nothing, since the driver refuses a launch itself."""
+        """Do nothing, since the driver itself refuses an invalid launch."""
 
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
         """Run a kernel on torch's current stream; the arguments are as in `Device.launch`."""
@@ -240,7 +244,11 @@ class GpuDevice:
         self._driver.call("cuCtxSynchronize")
 
     def symbol(self, module: int, name: str) -> int:
-        """Return the device address of a variable, or 0 for none; may raise `NoSuchKernel`."""
+        """Return the address of a module's device variable, or 0 if it has none of that name.
+
+        Raises:
+            NoSuchKernel: The module does not exist.
+        """
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         try:
             self._driver.call(
@@ -270,7 +278,7 @@ class GpuDevice:
         )
 
     def allow_shared(self, module: int, name: str, dynamic_bytes: int) -> None:
-        """Allow a kernel that much dynamic shared memory, as cudaFuncSetAttribute does."""
+        """Allow a kernel `dynamic_bytes` of dynamic shared memory, as cudaFuncSetAttribute does."""
         self._set(self._kernel(module, name), _MAX_DYNAMIC_SHARED, dynamic_bytes)
 
     def occupancy(self, module: int, name: str, launch: LaunchRequest) -> int:
@@ -286,15 +294,21 @@ class GpuDevice:
         return blocks.value
 
     def unsupported(self, what: str) -> None:
-        """Store the name of something that the device lacks, for `observe` to raise."""
+        """Store the name of a feature that the device lacks, for `observe` to raise."""
         self._failure = self._failure or UnsupportedCall(what)
 
     def library(self, function: str) -> None:
-        """Store a call of a library, which would do the work, for `observe` to raise."""
+        """Store a library function that the submission called in place of a kernel.
+
+        The next `observe` raises it as a `LibraryCall`.
+        """
         self._failure = self._failure or LibraryCall(function)
 
     def refused(self, error: BaseException) -> tuple[int, str]:
-        """Return the cudaError_t for a call that raised `error`, and the reason in words."""
+        """Return the cudaError_t for a call that raised `error`; the reason is always empty.
+
+        An error without a cudaError_t of its own is stored, for `observe` to raise.
+        """
         if isinstance(error, DriverError):
             return error.status, ""
         known: Mapping[type[BaseException], CudaError] = {
@@ -335,7 +349,10 @@ class GpuDevice:
         return module.kernels[name]
 
     def _parameters(self, function: int) -> Sequence[int]:
-        """Return the sizes of a function's parameters: the driver refuses an index beyond them."""
+        """Return the sizes in bytes of a function's parameters.
+
+        Their number is found by trying, because the driver refuses an index that is too large.
+        """
         sizes: list[int] = []
         offset, size = ctypes.c_size_t(), ctypes.c_size_t()
         while True:
@@ -373,7 +390,7 @@ class GpuDevice:
 
 
 def encoded_map(driver: Driver, entry: TensorMapEntry) -> bytes:
-    """Return a tensor map in the driver's encoding; raises `DriverError` if it refuses."""
+    """Return a tensor map in the driver's encoding; raises `DriverError` if the driver refuses."""
     room = ctypes.create_string_buffer(ctypes.sizeof(TensorMapEntry) + _MAP_ALIGNMENT)
     start = -(-ctypes.addressof(room) // _MAP_ALIGNMENT) * _MAP_ALIGNMENT
     driver.call("cuTensorMapEncodeTiled", ctypes.c_void_p(start), *arguments_of(entry))
@@ -381,7 +398,7 @@ def encoded_map(driver: Driver, entry: TensorMapEntry) -> bytes:
 
 
 def gpu(record: Record, assembler: Assembler) -> Executor:
-    """Return the GPU that torch uses, as a device; this process then has a CUDA context."""
+    """Return torch's current GPU as an executor; this gives the process a CUDA context."""
     driver = Driver()
     _, total = torch.cuda.mem_get_info()
     limit = int(_SHARE_OF_MEMORY * total)
@@ -404,7 +421,7 @@ def _attributes(launch: LaunchRequest) -> ctypes.Array[_LaunchAttribute]:
 def _pointers(
     arguments: bytes, sizes: Sequence[int]
 ) -> tuple[object, ctypes.Array[ctypes.c_void_p]]:
-    """Return a buffer with a kernel's arguments, and pointers into it.
+    """Return a buffer with a kernel's arguments, and a pointer to each argument in it.
 
     The buffer must be kept as long as the pointers are used.
     """

@@ -1,7 +1,7 @@
-"""Kinds of torch's operators, by name: they move numbers, add them, or form products.
+"""Classes of torch's operators, by name: they move values, add values, or form products.
 
-A name that is not listed here may belong to any operator, for instance to a matrix product. It is
-therefore treated like a library.
+An operator that is not listed here may do anything, for instance a matrix product. It is therefore
+treated like a function of a library.
 """
 
 from __future__ import annotations
@@ -72,37 +72,38 @@ SCALED, JOINED, COMPLEX = " (scaled)", " (joined)", " (complex)"
 """Marks that the device appends to an operator's name in the record.
 
 - `SCALED`: the call also multiplies by a number.
-- `JOINED`: the call adds what it moves to what was there, or multiplies them.
+- `JOINED`: the call adds or multiplies the moved values into those that are already there.
 - `COMPLEX`: the call is on complex numbers, whose elements count four times.
 """
 _MARKS = (SCALED, JOINED)
 
 
 def is_known(name: str) -> bool:
-    """Return whether the kind of an operator is known."""
+    """Return whether this module lists an operator of that name, in any class."""
     return plain_name(name) in _KNOWN or is_summing(name)
 
 
 def is_summing(name: str) -> bool:
-    """Return whether an operator is known to sum products, by its name."""
+    """Return whether an operator's name says that it sums products, as matrix products do."""
     return bool(_LIBRARY.search(plain_name(name)))
 
 
 def is_library(name: str) -> bool:
-    """Return whether an operator sums products as libraries do, or is not known."""
+    """Return whether an operator sums products, as libraries do, or is not listed here."""
     return is_summing(name) or plain_name(name) not in _KNOWN
 
 
 def computes(name: str) -> bool:
-    """Return whether an operator that is not a library's makes new values.
+    """Return whether an operator, other than a library's, computes values instead of moving them.
 
-    Operators that add or choose count, too, because products can be made from sums and choices.
+    Operators that add or select values count, too, because products can be made from sums and
+    selections.
     """
     return not is_library(name) and (name.endswith(_MARKS) or plain_name(name) not in _MOVING_NAMES)
 
 
 def looks_up(name: str) -> bool:
-    """Return whether an operator looks up numbers by index."""
+    """Return whether an operator looks up values by index, as `gather` does."""
     return plain_name(name) in _LOOKING_UP
 
 

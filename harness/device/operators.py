@@ -1,9 +1,9 @@
 """Execution of torch's operators on tensors of the device, by torch's own kernels.
 
-A worker sends an operator's name and arguments. The operator runs here if its name is on a list,
-its arguments are checked, and the call is added to the record. The lists exist because torch's
-kernels were written for arguments that torch's Python API has checked: some write outside their
-tensors if the sizes, strides or enum values are hostile.
+A worker sends an operator's name and arguments. Only listed operators run here; their arguments are
+checked, and each call is added to the record of work. The lists exist because torch's kernels were
+written for arguments that torch's Python API has checked. Some write outside their tensors if the
+sizes, strides or enum values are hostile.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ _MEMORY_FORMATS = range(4)
 _STRIDED = 0
 
 LEAST_OF_A_CALL = 8
-"""Least number of bytes from the host that a call counts as, unless it launches a kernel.
+"""Least bytes of information from the host that a call counts as, unless it launches a kernel.
 
-The choice of the tensors that a call is about is information, too.
+The choice of the tensors or of the memory that a call uses is information, too.
 """
 
 # Arguments of operators that make their result; overloads with `out` take these from `out` instead.
@@ -67,20 +67,20 @@ _NUMBER = (bool, int, float, complex)
 
 
 class Operators:
-    """An executor of operators on the tensors of one memory."""
+    """An executor of torch's operators on the tensors in one device's memory."""
 
     def __init__(self, memory: DeviceMemory, record: Record) -> None:
         self._memory = memory
         self._record = record
 
     def run(self, message: bytes) -> bytes:
-        """Run the operator that a message asks for, and return its results as bytes.
+        """Run the operator that a message names, and return its results as bytes.
 
         Raises:
             Malformed: The message does not have the format of an operator's call.
-            LibraryCall: The operator may not run, and sums products or is not known.
-            UnsupportedCall: Any other operator that may not run.
-            Exception: The operator raised it.
+            LibraryCall: The operator is not allowed, and it sums products or is unknown.
+            UnsupportedCall: The operator is not allowed, but it is known and sums no products.
+            Exception: The operator itself raised it.
         """
         reader = Reader(message)
         name, overload = reader.value(), reader.value()
@@ -99,7 +99,10 @@ class Operators:
 
 
 def _operator(name: object, overload: object, device: torch.device) -> Any:
-    """Return the overload of that name if it may run on the device; raises as `run` does."""
+    """Return torch's overload of an operator if it may run on `device`.
+
+    Raises what `Operators.run` raises.
+    """
     found = _NAME.fullmatch(name) if isinstance(name, str) else None
     if not found or not isinstance(overload, str) or not _OVERLOAD.fullmatch(overload):
         raise Malformed("an invalid operator name")
@@ -117,10 +120,10 @@ def _operator(name: object, overload: object, device: torch.device) -> Any:
 
 
 def _without_out(op: Any) -> Any:
-    """Return the overload without `out` of an operator that has one, else the operator itself.
+    """Return the overload to run for `op`: the one without `out` arguments, if `op` has any.
 
-    The results are then copied to the `out` tensors. The overloads with `out` do not run, because
-    many of them trust the sizes and strides of the tensors that they write to.
+    The caller then copies the results to the `out` tensors. The overloads with `out` do not run,
+    because many of them trust the sizes and strides of the tensors that they write to.
 
     Raises:
         UnsupportedCall: No overload without `out` has the same arguments and results.
@@ -147,13 +150,13 @@ def _signature(argument: Any) -> tuple[str, str, bool]:
 
 
 def _takes_tensors(op: Any, name: str) -> bool:
-    """Return whether an operator takes or makes tensors; one on numbers alone needs no device."""
+    """Return whether an operator takes or makes tensors; others compute on numbers alone."""
     is_making = _MAKING.match(name) is not None
     return is_making or any("Tensor" in str(each.type) for each in op._schema.arguments)
 
 
 class _Call:
-    """One call of an operator, with its arguments as torch takes them."""
+    """One call of an operator, with its arguments converted to the types that torch takes."""
 
     def __init__(self, memory: DeviceMemory, op: Any, arguments: Sequence[object]) -> None:
         self._memory = memory
@@ -186,7 +189,7 @@ class _Call:
 
     @property
     def choices(self) -> int:
-        """Number of tensors that the caller has chosen if the call takes a list of them, else 1.
+        """Number of tensors among the arguments if the call takes a list of tensors, else 1.
 
         The choice and the order of a list's tensors carry information.
         """
@@ -205,7 +208,7 @@ class _Call:
         return is_from_host or bool(_WAITING.search(self._schema.name))
 
     def run(self) -> list[object]:
-        """Run the operator, and return its results as `values.written` takes them."""
+        """Run the operator, and return its results in the form that `values.encode` takes."""
         op = _without_out(self._op)
         positional = [
             value
@@ -229,7 +232,7 @@ class _Call:
         return [self._result(value) for value in values]
 
     def copy(self) -> list[object]:
-        """Run `copy_`, and return its result; a copy of unwritten memory stays unwritten."""
+        """Run `copy_`, and return its result; copies of unwritten memory count as unwritten."""
         target, source = self._places[:2]
         to, values = self._tensors[:2]
         if target is None:
@@ -241,7 +244,7 @@ class _Call:
         return [Argument(0)]
 
     def record(self, record: Record, name: str) -> None:
-        """Add the call to the record."""
+        """Add the call to the record of work, under the operator's name."""
         tensors = [*self._tensors, *self._results]
         counts = [tensor.numel() for tensor in tensors]
         elements = sum(counts) if self._has_list else max(counts, default=0)
@@ -262,13 +265,16 @@ class _Call:
         record.add("operator", name, elements, multiplied, is_of_kernels=self._of_kernels)
 
     def bytes_of_shapes(self) -> int:
-        """Return the bytes of information about values in the shapes of the results."""
+        """Return how many bytes of information the results' shapes give the host about values.
+
+        An example is the number of rows that `nonzero` returns.
+        """
         if not _TELLING.search(self._schema.name):
             return 0
         return sum(bytes_told(each.shape) for each in self._results)
 
     def _is_joining(self) -> bool:
-        """Return whether the call adds what it moves to what was there, or multiplies them."""
+        """Return whether the call adds or multiplies values into those that the target holds."""
         return any(
             (argument.name == "accumulate" and value is True)
             or (argument.name == "reduce" and value is not None)
@@ -283,7 +289,7 @@ class _Call:
         )
 
     def _resolved(self, value: object) -> object:
-        """Return an argument as torch takes it, and store the tensors and places in it."""
+        """Return an argument as torch takes it; remember the tensors in it, and their addresses."""
         match value:
             case OnDevice():
                 tensor = tensor_at(self._memory, value.place)
@@ -307,8 +313,8 @@ class _Call:
     def _wrapped(self, number: object) -> Tensor:
         """Return a number as a tensor, for an argument that must be a tensor.
 
-        It gets the dtype of the call's tensors, unless its own kind is wider. These are torch's own
-        rules for promotion.
+        The result has the common dtype of the call's tensors, unless the number's kind (bool,
+        integer, real, complex) is wider. These are torch's own rules for promotion.
         """
         alone = torch.tensor(number)
         if not self._tensors:
@@ -320,11 +326,15 @@ class _Call:
         return alone if is_wider else alone.to(dtype)
 
     def _out(self, number: int, value: Tensor) -> object:
-        """Write a result to the `out` tensor of that number, and return it as a result.
+        """Write a result to an `out` argument; return the entry for the worker's answer.
+
+        Args:
+            number: Index of the `out` argument among the call's tensors.
+            value: The result.
 
         Raises:
             Malformed: The `out` argument is not a tensor.
-            RuntimeError: The result cannot be cast to the tensor's dtype.
+            RuntimeError: The result cannot be cast to the dtype of the `out` argument.
         """
         if number < 0:
             raise Malformed("an output that is not a tensor")
@@ -337,7 +347,10 @@ class _Call:
         return self._written(number, value.to(dtype))
 
     def _result(self, value: object) -> object:
-        """Return a result as `values.written` takes it; a new tensor is put into the memory."""
+        """Return a result in the form that `values.encode` takes.
+
+        A new tensor is copied to the device's memory.
+        """
         if isinstance(value, list | tuple):
             return [self._result(each) for each in value]
         if not isinstance(value, Tensor):
@@ -351,9 +364,10 @@ class _Call:
         return self._written(number, value)
 
     def _written(self, number: int, value: Tensor) -> Argument:
-        """Give the argument of that number its new value, and return it as a result.
+        """Give a tensor argument its new value; return the entry for the worker's answer.
 
-        It moves to new memory if its shape has changed.
+        The argument moves to new memory if its shape has changed. `number` is its index among the
+        call's tensors.
         """
         place = self._places[number]
         if place is None:
@@ -370,18 +384,20 @@ class _Call:
         return Argument(number, moved)
 
     def _mark(self, place: Place) -> None:
-        """Record who wrote a result: kernels, if they wrote any of the arguments."""
+        """Record who wrote a result: kernels, if they wrote any of the call's arguments."""
         if not place.is_empty:
             self._memory.mark(place, of_kernels=self._of_kernels)
 
 
 def _converted_enum(kind: str, value: object) -> object:
-    """Check a number that stands for a dtype, a layout or a memory format.
+    """Check an argument whose number means a dtype, a layout or a memory format.
 
-    torch does not check these. A dtype's number is converted; any other value is returned as it is.
+    torch does not check such numbers. A dtype's number is converted to the dtype; any other value
+    is returned unchanged.
 
     Raises:
-        Malformed: The number stands for no dtype, or for a layout that is not supported.
+        Malformed: The number means no known dtype, or a layout or memory format that is not
+            supported.
     """
     if value is None or not isinstance(value, int):
         return value
@@ -397,7 +413,7 @@ def _converted_enum(kind: str, value: object) -> object:
 
 
 def _check_dimensions(arguments: Sequence[object]) -> None:
-    """Check that a Fourier transform is along dimensions of its tensor; torch does not.
+    """Check that a Fourier transform is along dimensions of its tensor, since torch does not.
 
     Raises:
         IndexError: A dimension does not exist, or is given twice.
@@ -425,12 +441,12 @@ def _has_tensor(values: Sequence[object]) -> bool:
 
 
 def _index(tensors: Sequence[Tensor], one: object) -> int:
-    """Return the index of that very tensor, or -1."""
+    """Return the index of the object `one` itself among tensors, or -1."""
     return next((i for i, each in enumerate(tensors) if each is one), -1)
 
 
 def products(name: str, tensors: Sequence[Tensor], output: Tensor) -> int:
-    """Return the number of products that an operator sums; 0 for operators that sum none.
+    """Return how many products an operator sums, by its tensors' shapes; 0 if it sums none.
 
     >>> left, right = torch.empty(2, 3), torch.empty(3, 5)
     >>> products("aten::mm", [left, right], torch.empty(2, 5))

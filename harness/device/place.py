@@ -1,4 +1,4 @@
-"""Description of a tensor in the device's memory."""
+"""Description of a tensor in the device's memory: its address, shape, strides and dtype."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MOST = 1 << 48
 
 @dataclass(frozen=True)
 class Place:
-    """A strided tensor in the device's memory.
+    """A description of a strided tensor in the device's memory.
 
     Attributes:
-        address: Address of the first element; meaningless if the tensor is empty.
-        shape: Sizes.
-        strides: Strides, in elements.
+        address: Device address of the first element; meaningless if the tensor is empty.
+        shape: Size of each dimension.
+        strides: Stride of each dimension, in elements.
         dtype: Number of the dtype in `DTYPES`.
     """
 
@@ -32,7 +32,7 @@ class Place:
 
     @staticmethod
     def of(address: int, tensor: Tensor) -> Place:
-        """Return the place of a tensor at `address` with the layout and dtype of `tensor`."""
+        """Return the description of a tensor at `address` with the layout and dtype of `tensor`."""
         return Place(address, tuple(tensor.shape), tuple(tensor.stride()), NUMBERS[tensor.dtype])
 
     @property
@@ -51,7 +51,7 @@ class Place:
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes from the first byte to the last, gaps included; 0 if it is empty."""
+        """Number of bytes from the first byte to the last, gaps included; 0 for an empty tensor."""
         if self.is_empty:
             return 0
         last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))

@@ -1,4 +1,7 @@
-"""The trusted side of device processes: start them, send them requests, and end them."""
+"""The supervisor's part in device processes: it starts them, sends them requests, and ends them.
+
+The supervisor is the harness's trusted code that also starts the workers.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from harness.system import codec, interpreter
 from harness.system.shared import Shared
 
 Serve = Callable[[dict[str, Any]], tuple[dict[str, Any], Sequence[Tensor]]]
-"""A function that answers a device's own request, given its header."""
+"""A function that answers a request that a device sends, given the request's header."""
 
 MODULE = "harness.device.main"
 """The device process's program."""
@@ -37,7 +40,7 @@ _START_SECONDS = 120.0
 class DeviceProcess:
     """A process that forks a device for each worker.
 
-    Its sandbox has neither files nor a network.
+    The process's sandbox has neither files nor a network.
     """
 
     def __init__(
@@ -53,9 +56,8 @@ class DeviceProcess:
         Args:
             library: The simulator's shared library; None for devices on the GPU.
             cores: Number of cores that a device may use.
-            forked_from: Programs of the fork server that the process is forked from, its own
-                program among them; None to start it anew. It is also started anew if it cannot be
-                forked.
+            forked_from: Programs of a fork server, among them `MODULE`, from which the process is
+                forked. Without them, or if the fork fails, a new process is started.
             must_be_confined: Whether the process must not run without a sandbox.
         """
         self._is_on_gpu = library is None
@@ -79,19 +81,19 @@ class DeviceProcess:
 
     @property
     def is_alive(self) -> bool:
-        """True if the process can start another device."""
+        """True if the process still runs, so that it can start another device."""
         return not self._process.wait(0)
 
     def begin(self, output: IO[bytes], schedule: int, cores: int) -> DeviceClient:
-        """Start a device for one worker, and return its client.
+        """Start a device for one worker, and return the client for it.
 
         Args:
-            output: File for the printed output of its kernels.
-            schedule: The simulator's order of blocks and warps.
-            cores: Number of cores that may run blocks of one launch.
+            output: File that receives what the worker's kernels print.
+            schedule: Number of the order in which the simulator runs blocks and warps.
+            cores: Number of cores that may run blocks of one launch side by side.
 
         Raises:
-            OSError: The process is gone.
+            OSError: The device process has ended.
         """
         ours, theirs = socket.socketpair()
         calls, worker = socket.socketpair()
@@ -119,7 +121,7 @@ class DeviceProcess:
 
 
 class DeviceClient:
-    """The trusted side's end of one worker's device.
+    """The supervisor's connection to one worker's device.
 
     Attributes:
         worker_socket: The socket that the worker's CUDA runtime sends its calls to.
@@ -132,12 +134,12 @@ class DeviceClient:
         end: Callable[[], None],
         window: ExportedMemory | None = None,
     ) -> None:
-        """Take over the device's channel.
+        """Take over the connections to a device that was started.
 
         Args:
-            channel: Connection to the device.
+            channel: The supervisor's connection to the device.
             worker_socket: The worker's end of its own connection to the device.
-            end: Ends the device.
+            end: Function that ends the device.
             window: GPU memory shared with the device; None for a simulated device.
         """
         self._channel = channel
@@ -146,11 +148,14 @@ class DeviceClient:
         self._end = end
 
     def fileno(self) -> int:
-        """Return the descriptor that becomes readable when the device sends a request itself."""
+        """Return the file descriptor that becomes readable when the device sends a request."""
         return self._channel.fileno()
 
     def serve(self, serve: Serve, deadline: float) -> None:
-        """Answer one request of the device; raises as `Channel.receive` does."""
+        """Receive one request that the device sends, and answer it by the function `serve`.
+
+        Raises what `Channel.receive` raises.
+        """
         message = self._channel.receive(deadline)
         self._channel.send(*serve(message.header), deadline=deadline)
 
@@ -162,12 +167,12 @@ class DeviceClient:
         tensors: Sequence[Tensor] = (),
         **header: object,
     ) -> Message:
-        """Send the device a request, and return its answer; raises as `Channel` does.
+        """Send the device the request `do`, and return its answer; raises as `Channel` does.
 
-        The device may send requests of its own before it answers. The time that `serve` takes for
-        them is added to `deadline`.
+        The device may send requests of its own before it answers; `serve` answers them. The time
+        that `serve` takes is added to `deadline`, a time of `time.monotonic()`.
 
-        Tensors of the answer that are on a GPU are valid until the next call.
+        Tensors of the answer that are on a GPU are valid until this client's next request.
         """
         window, size = self._window, sum(tensor.nbytes for tensor in tensors)
         if window and size >= WORTHWHILE_BYTES:
@@ -193,13 +198,13 @@ class DeviceClient:
         nbytes: int,
         **header: object,
     ) -> Message:
-        """Read tensors and who wrote each of their elements, in the same way as `ask`.
+        """Read tensors, and who wrote each of their elements; works like `ask`.
 
         Args:
             deadline: Time of `time.monotonic()` by which the answer must be complete.
-            serve: Answers the device's own requests.
-            places: The tensors' places, as plain data.
-            nbytes: Size of the values and the writers of all tensors together.
+            serve: Function that answers the device's own requests.
+            places: Address, shape, strides and dtype of each tensor, as plain data.
+            nbytes: Size in bytes of the values and the writers of all tensors together.
             **header: Further keys of the request.
         """
         if self._window and nbytes >= WORTHWHILE_BYTES:
@@ -223,7 +228,7 @@ def _begun(
     output: IO[bytes],
     descriptor: int,
 ) -> Confined:
-    """Start a device process: by a fork server if there is one and it can, else anew."""
+    """Start a device process: fork it from a fork server if possible, else start it anew."""
     if forked_from:
         words, descriptors = [str(FIRST_DESCRIPTOR), told], [descriptor]
         with contextlib.suppress(CannotFork):
@@ -244,8 +249,8 @@ _processes = Shared(_start)
 def shared_process(
     library: Path | None, cores: int, forked_from: Programs | None, *, must_be_confined: bool
 ) -> DeviceProcess:
-    """Return this evaluator's device process for these arguments; the first call starts it.
+    """Return the device process for these arguments, which all checks in this process share.
 
-    The process ends with the evaluator.
+    It is started if it does not run yet, and ends with this process.
     """
     return _processes.get((library, cores, forked_from, must_be_confined))

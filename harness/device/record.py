@@ -1,4 +1,4 @@
-"""Record of the work on the device: torch's operators, kernels, copies from and to the host."""
+"""Record of the work on a device: torch's operators, kernels, and copies from and to the host."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ WORKERS: tuple[Worker, ...] = get_args(Worker)
 FROM_HOST, TO_HOST, IN_MODULES = "from host", "to host", "in modules"
 """Names of copies; `IN_MODULES` counts loaded device code that was built in the same step."""
 CHOSEN = "chosen"
-"""Name of a copy that counts choices of the host among what the device knows already.
+"""Name of the copy that counts bytes which only select a value that the device already holds.
 
-Such choices are the tensors of a call, and arguments of a launch that are known to the device.
+Examples are the tensors of a call, and arguments of a launch that an earlier launch had, too.
 """
 
 # The most entries of operators by size. Operators with further sizes share an entry for each name.
@@ -22,7 +22,7 @@ _MOST_SIZES = 1024
 
 @dataclass(frozen=True)
 class Work:
-    """The sum of all calls of one operator of one size or kernel, or of all copies of one kind.
+    """Totals of one kind of work: an operator at one size, a kernel, or one kind of copy.
 
     Attributes:
         worker: Kind of the work: an operator of torch, a kernel, or a copy from or to the host. Any
@@ -34,7 +34,8 @@ class Work:
             tensors if it takes a list; complex elements count four times. For a copy, bytes. For a
             kernel, 0.
         multiplied: Products that an operator formed; 0 if their number is not known.
-        of_kernels: Part of `elements` from calls with arguments that kernels had written.
+        of_kernels: Part of `elements` that belongs to calls with arguments that kernels had
+            written.
     """
 
     worker: Worker
@@ -46,11 +47,12 @@ class Work:
 
 
 class Record:
-    """Sums of the work since they were last taken.
+    """Totals of the work on a device since the last `take`.
 
     There is one entry for each operator and size, kernel and kind of copy, so that the record
     cannot grow with the number of calls. A list of calls would need a limit, and a submission could
-    fill it. The sizes have a limit too, but beyond it their sums remain.
+    fill it. The number of sizes has a limit, too; beyond it, an operator's calls of all further
+    sizes share an entry.
     """
 
     def __init__(self) -> None:
@@ -76,11 +78,11 @@ class Record:
         sums[3] += elements if is_of_kernels else 0
 
     def add_bytes(self, name: str, count: int) -> None:
-        """Record a copy of some bytes, unless there are none."""
+        """Record a copy of `count` bytes under a name such as `FROM_HOST`, unless `count` is 0."""
         if count:
             self.add("copy", name, count)
 
     def take(self) -> tuple[Work, ...]:
-        """Return the work since the last call, and begin again."""
+        """Return the totals since the last call, and start again from zero."""
         kinds, self._kinds = self._kinds, {}
         return tuple(Work(worker, name, *sums) for (worker, name, _), sums in kinds.items())

@@ -1,4 +1,7 @@
-"""One worker's device: it serves the worker's calls, and reports them to the trusted side."""
+"""One worker's device, which serves the worker's calls and reports them to the supervisor.
+
+The supervisor is the harness's trusted code that started the worker.
+"""
 
 from __future__ import annotations
 
@@ -49,18 +52,19 @@ MakeExecutor = Callable[[Record, Assembler], Executor]
 
 
 class DeviceSession:
-    """The device of one worker.
+    """The device of one worker, which serves the worker's calls and the supervisor's requests.
 
-    The trusted side encloses each of the worker's steps between the requests `begin` and `end`. The
-    answer to `end` is the evidence of the step.
+    A worker's step is its import, construction or forward call, for example. The supervisor sends
+    the request `begin` before each step, and `end` after it. The answer to `end` reports what the
+    device did in the step.
 
     Args:
-        make: Makes the device and its memory.
-        calls: Socket of the calls of the worker's CUDA runtime.
-        control: Channel of the trusted side's requests.
-        trusted: SHA-256 digests of the fat binaries that may be loaded. The trusted side adds to
-            them. None allows every binary.
-        assembler: Access to ptxas; None to ask the trusted side.
+        make: Function that makes the device and its memory.
+        calls: Socket from which the calls of the worker's CUDA runtime come.
+        control: Channel from which the supervisor's requests come.
+        trusted: SHA-256 digests of the fat binaries that may be loaded. The supervisor adds to this
+            set. None allows every binary.
+        assembler: Functions that run ptxas; None to ask the supervisor to run ptxas.
     """
 
     def __init__(
@@ -100,7 +104,7 @@ class DeviceSession:
         }
 
     def serve(self) -> None:
-        """Answer the worker and the trusted side until the trusted side hangs up.
+        """Answer the worker and the supervisor until the supervisor closes the connection.
 
         The worker's calls are answered only within steps. A call between two steps waits for the
         next step, and is part of that step's record. So a worker can do no work outside the record,
@@ -124,7 +128,10 @@ class DeviceSession:
     # The worker
 
     def _serve_worker(self) -> bool:
-        """Answer one call of the worker; return False if no other call can follow."""
+        """Answer one call of the worker.
+
+        Return False if the call is invalid or the connection is closed.
+        """
         try:
             request = RequestEntry.from_buffer_copy(self._received(ctypes.sizeof(RequestEntry)))
             if request.size > MOST_BYTES:
@@ -141,14 +148,18 @@ class DeviceSession:
         return True
 
     def _answered(self, request: RequestEntry, data: bytes) -> tuple[int, bytes]:
-        """Make a call; return its cudaError_t or `Raised`, and the bytes of the answer."""
+        """Execute a call; return a cudaError_t or `Raised`, and the bytes of the answer."""
         try:
             return CudaError.SUCCESS, self._calls.answer(request.call, request.stream, data)
         except Refused as refused:
             return refused.error, refused.why.encode(errors="replace")
 
     def _received(self, count: int) -> bytes:
-        """Return the next bytes from the worker; raises `ConnectionError` if it hangs up."""
+        """Return the next bytes from the worker.
+
+        Raises:
+            ConnectionError: The worker has closed the connection.
+        """
         data = bytearray(count)
         view = memoryview(data)
         while view:
@@ -161,7 +172,7 @@ class DeviceSession:
     # The trusted side
 
     def _serve_trusted(self) -> bool:
-        """Answer one request of the trusted side; return False if it has hung up."""
+        """Answer one request of the supervisor; return False if it has closed the connection."""
         try:
             message = self._control.receive()
             self._control.send(*self._exchanged(message))
@@ -170,7 +181,10 @@ class DeviceSession:
         return True
 
     def _exchanged(self, message: Message) -> Answer:
-        """Return the answer to a request; large tensors of both are in the shared memory."""
+        """Return the answer to a request of the supervisor.
+
+        Large tensors of the request and of the answer are passed in shared GPU memory.
+        """
         placed, room = (message.header.pop(key, None) for key in ("placed", "room"))
         if placed and self._exchange:
             message = Message(message.header, self._exchange.at(**placed))
@@ -188,16 +202,18 @@ class DeviceSession:
         return b"".join(bytes(each.numpy()) for each in self._control.receive().tensors)
 
     def _trust(self, message: Message) -> Answer:
-        """Allow modules to be loaded, by the digests of their fat binaries."""
+        """Allow the worker to load modules whose fat binaries have these SHA-256 digests."""
         if self._trusted is not None:
             self._trusted.update(message.header["digests"])
         self._fresh.update(message.header["digests"])
         return {}, ()
 
     def _put_inputs(self, message: Message) -> Answer:
-        """Put inputs into the device's memory, and return their places.
+        """Copy inputs of a forward call to the device, and return their addresses and layouts.
 
-        The memory of the last inputs is used again if it fits, unless new memory is asked for.
+        The memory of the last inputs is used again if the new inputs have the same shapes and
+        dtypes and all are contiguous. The request can ask for new memory instead. If vast inputs do
+        not fit, the answer says why under `no_room`.
         """
         arrangement = message.header["arrangement"]
         fits = arrangement == self._arrangement == "contiguous"
@@ -228,7 +244,10 @@ class DeviceSession:
         return {"places": list(map(asdict, self._inputs))}, ()
 
     def _put_weights(self, message: Message) -> Answer:
-        """Put new values for the worker's weights into the device's memory."""
+        """Copy the model's new weights to the device, and return their addresses and layouts.
+
+        The worker then copies them to its parameters.
+        """
         self._drop(self._weights)
         self._weights = [self._put(value) for value in message.tensors]
         return {"places": list(map(asdict, self._weights))}, ()
@@ -236,7 +255,7 @@ class DeviceSession:
     def _put(
         self, value: Tensor, arrangement: Arrangement = "contiguous", skipped: int = 0
     ) -> Place:
-        """Put a tensor into memory that lives until both sides have freed it."""
+        """Copy a tensor to new memory, which the worker and the supervisor must both free."""
         place = put(self._memory, value, arrangement, skipped)
         if not place.is_empty:
             self._calls.keep(self._start(place))
@@ -253,18 +272,18 @@ class DeviceSession:
         return place
 
     def _drop(self, places: Sequence[Place]) -> None:
-        """End the trusted side's hold on tensors; the worker may still hold them."""
+        """Free tensors for the supervisor; they remain allocated until the worker frees them."""
         for place in places:
             if not place.is_empty:
                 self._calls.let_go(self._start(place))
 
     def _start(self, place: Place) -> int:
-        """Return the start of the allocation that a tensor lies in."""
+        """Return the start address of the allocation that contains a tensor."""
         allocation = self._memory.find(place.address)
         return allocation.start if allocation else place.address
 
     def _begin(self, message: Message) -> Answer:
-        """Begin a step: answer the worker's calls, and record them as the step's own."""
+        """Begin a step: from now on, answer the worker's calls and record them for this step."""
         self._before = self._work()
         self._fresh.clear()
         self._calls.exceeds_grid = False
@@ -283,9 +302,12 @@ class DeviceSession:
         return {}, ()
 
     def _work_on(self, vast: Vast | None, sample: int | None = None) -> None:
-        """Use only the memory and blocks that a vast tensor's parts need; all of them for None.
+        """Select where later allocations occupy memory, and which blocks of launches run.
 
-        With a seed, `sample`, use all memory, and blocks at random.
+        Args:
+            vast: A vast tensor, of which only the parts that are stored need memory and blocks;
+                None to use all memory and run all blocks.
+            sample: Seed with which the blocks that run are drawn at random; None if they are not.
         """
         self._memory.be_sparse(vast is not None)
         if sample is not None:
@@ -295,7 +317,10 @@ class DeviceSession:
         self._device.work_near(Near(vast.places, numbers) if vast else None)
 
     def _end(self, message: Message) -> Answer:
-        """End a step, and return its evidence, with digests of the inputs and parameters now."""
+        """End a step, and return what the device did in it.
+
+        The answer has digests of the inputs and parameters as they are after the step.
+        """
         self._is_open = False
         left = self._end_streams()
         share_of_blocks = self._device.share_of_blocks
@@ -335,7 +360,10 @@ class DeviceSession:
         return header, ()
 
     def _end_streams(self) -> Iterator[Finding]:
-        """End the step on all streams, and return findings of the work that nothing waits for."""
+        """End the step on all streams.
+
+        Return a finding for each kernel or copy on a stream that nothing waits for.
+        """
         try:
             left = self._calls.streams.end()
         except BaseException as error:
@@ -351,7 +379,7 @@ class DeviceSession:
             return 0.0
 
     def _observed(self) -> dict[str, Any]:
-        """Return the findings and the failure, if any, since the last call."""
+        """Return the device's findings since the last call, and any error that stopped it."""
         header: dict[str, Any] = {}
         try:
             seen = self._device.observe()
@@ -362,30 +390,33 @@ class DeviceSession:
         return header
 
     def _input_at(self, place: Place, vast: Vast | None) -> Tensor:
-        """Return an input's values; for a vast input those of its parts."""
+        """Return an input's values; for a vast input, only those of the parts that are stored."""
         if vast is None:
             return tensor_at(self._memory, place)
         return values_of_parts(self._memory, input_parts(place, vast))
 
     def _output_at(self, place: Place, vast: Vast | None) -> tuple[Tensor, Tensor]:
-        """Return an output's values and writers; for a vast output those of its parts."""
+        """Return an output's values, and a code for the writer of each element.
+
+        Only the parts of a vast output that are stored are returned.
+        """
         if vast is None:
             return tensor_at(self._memory, place).contiguous(), self._memory.writers(place)
         parts = output_parts(place, vast)
         return values_of_parts(self._memory, parts), writers_of_parts(self._memory, parts)
 
     def _digest(self, place: Place) -> str:
-        """Return a tensor's digest, or the reason why the place does not hold a tensor."""
+        """Return the digest of a tensor, or the reason why its address or layout is not valid."""
         try:
             return digest(tensor_at(self._memory, place))
         except NoTensor as error:
             return str(error)
 
     def _read(self, message: Message) -> Answer:
-        """Return the values and the writers of each tensor, at the places that a worker named.
+        """Return the values of tensors that the worker named, and who wrote each element.
 
-        For a vast output they are those of its parts. `serials` are the numbers of the tensors'
-        allocations.
+        Only the parts of a vast output that are stored are returned. `serials` in the answer are
+        the serial numbers of the tensors' allocations.
         """
         vast = _vast(message)
         tensors: list[Tensor] = []
@@ -404,11 +435,11 @@ class DeviceSession:
         return {"serials": serials}, tensors
 
     def _leaks(self, _: Message) -> Answer:
-        """Return the sizes in bytes of the allocations that host code did not free."""
+        """Return the sizes in bytes of the allocations that host code made and did not free."""
         return {"leaks": [allocation.size for allocation in self._memory.leaks()]}, ()
 
     def _lines(self, message: Message) -> Answer:
-        """Return which lines of a source file have run, and which have not."""
+        """Return which lines of a source file's device code have run, and which have not."""
         return asdict(self._device.lines(message.header["file"])), ()
 
     def _work(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The simulated device: modules, launches and findings, over simulator/execution/."""
+"""The simulated device, which loads modules and launches kernels by simulator/execution/."""
 
 from __future__ import annotations
 
@@ -53,10 +53,11 @@ class _Module:
     """A loaded module.
 
     Attributes:
-        code: Its device code.
+        code: The module's PTX, and the options for ptxas.
         loaded: The module in the simulator.
-        usage: Resources of its kernels; None until one is needed, because ptxas takes time.
-        limits: Limits of its kernels' launches, by mangled name; made when they are needed.
+        usage: Resources of the module's kernels, by mangled name; None until they are needed,
+            because ptxas takes time.
+        limits: Launch limits of the module's kernels, by mangled name; made when they are needed.
     """
 
     code: DeviceCode
@@ -66,7 +67,7 @@ class _Module:
 
 
 class _Stopped(Exception):
-    """A kernel's fault, which its findings describe."""
+    """A kernel that a memory fault has stopped; the launch's findings describe the fault."""
 
     def __init__(self, error: CudaError) -> None:
         super().__init__(error.name)
@@ -100,11 +101,11 @@ class SimulatedDevice:
     # What the trusted side asks
 
     def observe(self) -> tuple[Finding, ...]:
-        """Return the findings since the last call.
+        """Return the findings of the device's checks, such as memcheck, since the last call.
 
         Raises:
             BaseException: An error stopped the simulator in a launch, such as an instruction that
-                it lacks. The launch itself could only return a CUDA error to its caller.
+                the simulator lacks. The launch itself could only return a CUDA error to its caller.
         """
         failure, self._failure = self._failure, None
         if failure:
@@ -114,45 +115,53 @@ class SimulatedDevice:
         return seen
 
     def reorder(self, schedule: int | None) -> None:
-        """Run blocks and warps in another order of `Machine` from now on; None for the first."""
+        """Run blocks and warps in another order from now on.
+
+        Args:
+            schedule: Number of the order in `Machine`; None for the order that the device was
+                created with.
+        """
         self._machine.schedule = self._schedule if schedule is None else schedule
 
     def allow(self, work: int | None) -> None:
-        """Limit the work of the next call, in units of `budget.work_of`; None for no limit."""
+        """Limit the work of the next step, such as one forward call; None removes the limit.
+
+        The unit is thread-instructions, as in `budget.work_of`.
+        """
         self._machine.budget = Budget(work)
 
     @property
     def spent(self) -> int:
-        """Work that the current call has taken from its budget, in units of `budget.work_of`."""
+        """Work that the current step has used of its limit, in thread-instructions."""
         return self._machine.budget.spent
 
     def work_near(self, near: Near | AtRandom | None) -> None:
-        """Run only those blocks of later launches that are chosen so; None for all blocks."""
+        """Run only the blocks of later launches that `near` selects; None runs all blocks."""
         self._machine.near = near
         if near:
             self._machine.budget.most_resident = resident_bytes() + _MOST_TOUCHED
         self.share_of_blocks = 1.0
 
     def start_counting(self) -> None:
-        """Start to count what kernels do."""
+        """Start to count the instructions and memory accesses of kernels."""
         self._machine.counters = True
         self._counters = {}
 
     def counted(self) -> dict[str, KernelCounters]:
-        """End the counting, and return the sums over each kernel's launches, by mangled name."""
+        """Stop counting; return each kernel's counters, summed over launches, by mangled name."""
         self._machine.counters = False
         counters, self._counters = self._counters or {}, None
         return counters
 
     def start_timing(self) -> None:
-        """Do nothing, since the simulated device has no time."""
+        """Do nothing, since the simulated device does not measure time."""
 
     def timed(self) -> float:
-        """Return 0, since nothing is timed."""
+        """Return 0, since the simulated device does not measure time."""
         return 0.0
 
     def resources(self) -> dict[str, Resources]:
-        """Return the resources that ptxas gives the kernels of all modules, by mangled name."""
+        """Return what ptxas reports about all kernels, such as registers, by mangled name."""
         return {
             name: resources
             for module in self._modules.values()
@@ -160,11 +169,11 @@ class SimulatedDevice:
         }
 
     def lines(self, file: str) -> Lines:
-        """Return which lines of the source files with that name have run so far."""
+        """Return which lines of device code have run so far, in source files of that name."""
         return self._machine.lines(file)
 
     def close(self) -> None:
-        """End the processes that run blocks of launches."""
+        """End the helper processes that run blocks of launches."""
         self._machine.close()
 
     # What the CUDA runtime asks
@@ -177,7 +186,7 @@ class SimulatedDevice:
         return number
 
     def parameters(self, module: int, name: str) -> tuple[int, ...]:
-        """Return the size in bytes of each of a kernel's parameters.
+        """Return the size in bytes of each parameter of a kernel.
 
         Raises:
             NoSuchKernel: The kernel or its module does not exist.
@@ -190,7 +199,7 @@ class SimulatedDevice:
         Raises:
             NoSuchKernel: The kernel or its module does not exist.
             RefusedLaunch: CUDA would refuse the launch.
-            UnsupportedCall: The simulator cannot run it.
+            UnsupportedCall: The simulator cannot run the launch.
         """
         self._kernel(module, name)
         limits.check_launch(self._limits(module, name), launch)
@@ -203,8 +212,8 @@ class SimulatedDevice:
         Args:
             module: The module's number.
             name: The kernel's mangled name.
-            launch: Its grid, block and shared memory.
-            arguments: The bytes of its arguments, one after the other.
+            launch: The grid, block and shared memory of the launch.
+            arguments: The bytes of the kernel's arguments, one after the other.
 
         Raises:
             Exception: The kernel did not run to its end.
@@ -238,7 +247,7 @@ class SimulatedDevice:
         self._record.add("kernel", name)
 
     def symbol(self, module: int, name: str) -> int:
-        """Return the device address of a variable, or 0 for none.
+        """Return the address of a module's device variable, or 0 if it has none of that name.
 
         Raises:
             NoSuchKernel: The module does not exist.
@@ -262,10 +271,10 @@ class SimulatedDevice:
         )
 
     def allow_shared(self, module: int, name: str, dynamic_bytes: int) -> None:
-        """Check that a kernel may have that much dynamic shared memory.
+        """Check that a kernel may have `dynamic_bytes` of dynamic shared memory.
 
         Raises:
-            RefusedLaunch: The device has less.
+            RefusedLaunch: The device has less shared memory.
         """
         self._kernel(module, name)
         limits.check_shared_memory(self._limits(module, name), dynamic_bytes)
@@ -276,17 +285,21 @@ class SimulatedDevice:
         return limits.blocks_that_fit(self._limits(module, name), launch)
 
     def unsupported(self, what: str) -> None:
-        """Store the name of something that the simulator lacks, for `observe` to raise."""
+        """Store the name of a feature that the simulator lacks, for `observe` to raise."""
         self._failure = self._failure or UnsupportedCall(what)
 
     def library(self, function: str) -> None:
-        """Store a call of a library, which would do the work, for `observe` to raise."""
+        """Store a library function that the submission called in place of a kernel.
+
+        The next `observe` raises it as a `LibraryCall`.
+        """
         self._failure = self._failure or LibraryCall(function)
 
     def refused(self, error: BaseException) -> tuple[int, str]:
         """Return the cudaError_t for a call that raised `error`, and the reason in words.
 
-        An error that is not the call's own fault is stored, for `observe` to raise.
+        The reason may be empty. Traps, and errors for which CUDA has no code, are also stored, for
+        `observe` to raise.
         """
         if isinstance(error, _Stopped):
             return error.error, ""
@@ -352,11 +365,13 @@ class SimulatedDevice:
 
 @dataclass(frozen=True)
 class Simulator:
-    """A factory of simulated devices; the process must not have a device's memory yet.
+    """A factory of simulated devices.
+
+    A process in which a device is made must not have a simulated device's memory yet.
 
     Attributes:
         library: The simulator's shared library.
-        schedule: Order of blocks and warps.
+        schedule: Number of the order in which blocks and warps run.
         cores: Number of processes that may run blocks of one launch side by side.
     """
 
@@ -365,7 +380,7 @@ class Simulator:
     cores: int = 1
 
     def __call__(self, record: Record, assembler: Assembler) -> Executor:
-        """Return a device that adds its work to `record`."""
+        """Make a simulated device and its memory; the device adds its work to `record`."""
         gpu_only.implement()
         memory = SimulatedMemory(self.library)
         device = SimulatedDevice(memory, record, assembler, self.schedule, self.cores)

@@ -1,4 +1,7 @@
-"""The simulated device's memory and its shadow; torch's CPU kernels run on it."""
+"""The simulated device's memory, with a record of what wrote each byte.
+
+torch's CPU kernels run torch's operators on this memory.
+"""
 
 from __future__ import annotations
 
@@ -17,34 +20,34 @@ from harness.simulator.native.bindings import BY_KERNEL, UNWRITTEN
 class SimulatedMemory(Memory):
     """An `executor.DeviceMemory` on the simulator.
 
-    The shadow has a byte for each byte of the memory. It says who wrote that byte.
+    Each byte of the memory has a shadow byte, which says what wrote the byte.
     """
 
     torch_device = torch.device("cpu")
 
     def was_written(self, address: int, nbytes: int) -> bool:
-        """Return whether any of these bytes was written since the allocation."""
+        """Return whether any of `nbytes` bytes at an address was written since their allocation."""
         return not self.unwritten(address, nbytes).all()
 
     def bytes_at(self, address: int, nbytes: int) -> Tensor:
-        """Return a tensor over the bytes themselves: uint8, on the CPU."""
+        """Return bytes at an address as a uint8 tensor on the CPU, without a copy."""
         return torch.from_numpy(self.views(address, nbytes)[0])
 
     def queueing(self, *, waits: bool = False) -> AbstractContextManager[None]:
-        """Enclose code that queues work; it has no effect, since all work is done at once."""
+        """Return a context without effect, since the simulator does all work at once."""
         del waits
         return nullcontext()
 
     def uncounted(self) -> AbstractContextManager[None]:
-        """Enclose work that is not timed; it has no effect, since nothing is timed here."""
+        """Return a context without effect, since the simulator does not measure time."""
         return nullcontext()
 
     def give(self, place: Place) -> None:
-        """Record that the trusted side wrote a tensor."""
+        """Record that a tensor's values come from the supervisor, not from the submission."""
         self.library.sim_mark_written(place.address, place.nbytes)
 
     def mark(self, place: Place, *, of_kernels: bool) -> None:
-        """Record that an operator wrote a tensor; see `DeviceMemory.mark`."""
+        """Record that one of torch's operators wrote a tensor; see `DeviceMemory.mark`."""
         self._shadow_at(place).fill_(BY_KERNEL if of_kernels else WRITTEN)
 
     def mark_copy(self, target: Place, source: Place | None, shape: tuple[int, ...]) -> None:
@@ -61,11 +64,11 @@ class SimulatedMemory(Memory):
         shadow.copy_(states.expand(*shape, states.shape[-1]))
 
     def is_of_kernels(self, place: Place) -> bool:
-        """Return whether a kernel has written any of a tensor."""
+        """Return whether a kernel has written any part of a tensor."""
         return bool((self._shadow_at(place) == BY_KERNEL).any())
 
     def writers(self, place: Place) -> Tensor:
-        """Return who wrote each element; see `DeviceMemory.writers`."""
+        """Return a code for the writer of each element; see `DeviceMemory.writers`."""
         found = torch.full(place.shape, OTHER, dtype=torch.uint8)
         if not place.is_empty:
             states = self._shadow_at(place)
@@ -74,7 +77,7 @@ class SimulatedMemory(Memory):
         return found
 
     def _shadow_at(self, place: Place) -> Tensor:
-        """Return a tensor's shadow: uint8, of its shape and a last dimension of an element's bytes.
+        """Return the shadow bytes of a tensor: uint8, of shape (*shape, bytes of an element).
 
         The result is a view. Writing to it changes the shadow.
         """

@@ -1,16 +1,17 @@
-"""Order of the work on several streams.
+"""Order of the work on several CUDA streams.
 
 CUDA promises two things only. The work of one stream runs in order, and a stream continues after an
 event that it waits for. So if a worker has more streams than the default one, its work is kept
-until something waits for it. It then runs in one of two orders that CUDA allows, as far apart as
-possible:
+until something waits for it. The work then runs in one of two orders that CUDA allows, as far apart
+as possible:
 
 - the first stream first, and only work that something needs;
 - the last stream first, and all work that may run.
 
-Work that runs too early in one of them reads values that are not there yet. Work that nothing waits
-for does not run at all. All other orders are left out, because their number grows exponentially. So
-with three or more streams, a mistake that needs an order in between is not found.
+If a submission forgets a wait, some work runs too early in one of the two orders. That work reads
+values that are not there yet. Work that nothing waits for does not run at all. All other orders are
+left out, because their number grows exponentially. So with three or more streams, a mistake that
+needs an order in between is not found.
 """
 
 from __future__ import annotations
@@ -31,36 +32,39 @@ _MOST_TICKETS = 4096
 
 
 class RealStreams(Protocol):
-    """A GPU's streams, on which timed work runs side by side."""
+    """A GPU's streams, on which the work of a timed call runs side by side."""
 
     def create(self, stream: int, *, is_blocking: bool) -> None:
-        """Create a stream; a blocking stream and the default stream wait for each other."""
+        """Create a stream under a number.
+
+        A blocking stream and the default stream wait for each other.
+        """
 
     def destroy(self, stream: int) -> None:
-        """Destroy a stream when its work is done."""
+        """Destroy a stream when all its work is done."""
 
     def on(self, stream: int) -> AbstractContextManager[None]:
-        """Return a context in which work goes to that stream."""
+        """Return a context in which work is queued on the stream with that number."""
 
     def record(self, ticket: int, stream: int) -> None:
-        """Record an event under `ticket` after the work that the stream has so far."""
+        """Record an event, known as number `ticket`, after all work that the stream has so far."""
 
     def wait(self, stream: int, ticket: int) -> None:
-        """Make the stream's next work wait for the event under `ticket`."""
+        """Make the stream's next work wait for the event that was recorded as number `ticket`."""
 
     def forget_tickets(self) -> None:
-        """Drop all tickets; none of them is used again."""
+        """Drop the recorded events; their numbers are not used again."""
 
 
 @dataclass(frozen=True)
 class _Work:
-    """A piece of work that is kept.
+    """A piece of a stream's work that has not run yet.
 
     Attributes:
-        stream: Number of its stream.
-        name: What it is, in words.
-        after: Numbers of the pending work that must run before it.
-        run: Does it.
+        stream: Number of the work's stream.
+        name: Description of the work, in words.
+        after: Numbers of the pending work that must run before this work.
+        run: Function that does the work.
     """
 
     stream: int
@@ -75,7 +79,7 @@ class _Stream:
 
     Attributes:
         is_blocking: True if this stream and the default stream wait for each other.
-        last: Numbers of the work that the stream's next work comes after.
+        last: Numbers of the work that must run before the stream's next work.
     """
 
     is_blocking: bool
@@ -83,15 +87,16 @@ class _Stream:
 
 
 class Streams:
-    """A worker's streams, and the work that is pending on them.
+    """A worker's CUDA streams, and the work that is pending on them.
 
     With the default stream alone, all work runs at once. In a timed call, work also runs at once,
-    on real streams. Then only its order is kept, to find work that nothing waits for.
+    on real streams. Its order is kept all the same, to find work that nothing waits for.
 
-    A ticket stands for an event: for the work that a stream had when the event was recorded.
+    A ticket is the number of an event. It represents all work that a stream had when the event was
+    recorded.
 
     Args:
-        real: The GPU's streams for timed calls; None for a device that does not time.
+        real: The GPU's streams for timed calls; None for a device that does not measure time.
     """
 
     def __init__(self, real: RealStreams | None = None) -> None:
@@ -107,11 +112,12 @@ class Streams:
         self._when_idle: list[Callable[[], None]] = []
 
     def begin(self, *, is_reversed: bool, is_timed: bool) -> None:
-        """Begin a step.
+        """Begin a step of the worker, such as one forward call.
 
         Args:
-            is_reversed: Whether the second of the two orders is used.
-            is_timed: Whether all work runs as soon as it may, on real streams.
+            is_reversed: Whether work runs in the second order of this module, the last stream
+                first.
+            is_timed: Whether work runs on real streams without being kept.
         """
         self._is_reversed = is_reversed
         self._real = self._made if is_timed else None
@@ -148,14 +154,14 @@ class Streams:
         """Run work at once, or keep it until something waits for it.
 
         Args:
-            number: The stream, or `HOST`.
-            name: What the work is, in words.
-            run: Does the work.
-            nbytes: Bytes that the work holds while it is kept.
+            number: Number of the stream; `HOST` for work of the host, which always runs at once.
+            name: Description of the work, in words.
+            run: Function that does the work.
+            nbytes: Bytes of memory that the work occupies while it is kept.
 
         Raises:
             Malformed: The stream does not exist.
-            BaseException: The work raised it, or other work that had to run first.
+            BaseException: `run` raised it, or earlier work that had to run first.
         """
         stream = self._known(number)
         if number == HOST or not (self._streams or self._pending):
@@ -173,7 +179,11 @@ class Streams:
 
     @contextmanager
     def at_once(self, number: int, name: str) -> Iterator[None]:
-        """Enclose a stream's work that cannot be kept, because its result is needed now."""
+        """Return a context for a stream's work whose result is needed now.
+
+        Earlier work that must precede the new work has run when the context is entered. `name`
+        describes the new work in words.
+        """
         stream = self._known(number)
         if number == HOST:
             yield
@@ -186,12 +196,15 @@ class Streams:
             self._keep(stream, _Work(number, name, frozenset(), _nothing))
 
     def when_idle(self, run: Callable[[], None]) -> None:
-        """Call `run` when no earlier work is pending."""
+        """Call `run` as soon as no work is pending."""
         self._when_idle.append(run)
         self._settle()
 
     def record(self, number: int) -> int:
-        """Return a ticket for all work that a stream has so far."""
+        """Record an event on a stream, and return its ticket.
+
+        The ticket represents all work that the stream has so far.
+        """
         stream = self._known(number)
         if len(self._tickets) == _MOST_TICKETS:
             self.synchronize()
@@ -203,14 +216,14 @@ class Streams:
         return self._last_ticket
 
     def wait(self, number: int, ticket: int) -> None:
-        """Make a stream's next work come after the ticket's work."""
+        """Make a stream's next work run after the work that a ticket represents."""
         stream = self._known(number)
         if self._real:
             self._real.wait(number, ticket)
         stream.last = self._last_of(stream) | self._tickets.get(ticket, frozenset())
 
     def wait_for(self, ticket: int) -> None:
-        """Run the ticket's work, because the host waits for it."""
+        """Run the work that a ticket represents, because the host waits for it."""
         self._run(self._tickets.get(ticket, ()))
 
     def synchronize(self) -> None:
@@ -223,7 +236,7 @@ class Streams:
         The submission's caller continues on the default stream, so it sees nothing of the rest.
 
         Returns:
-            Names of the dropped work.
+            Descriptions of the dropped work.
         """
         try:
             self._run(self._last_of(self._default))
@@ -242,7 +255,7 @@ class Streams:
         return self._streams[number]
 
     def _last_of(self, stream: _Stream) -> set[int]:
-        """Return the numbers of the pending work that a stream's next work comes after."""
+        """Return the numbers of the pending work that must run before a stream's next work."""
         found = set(stream.last)
         if stream is self._default:
             found = found.union(*(each.last for each in self._streams.values() if each.is_blocking))
@@ -256,7 +269,7 @@ class Streams:
         stream.last = {self._last_work}
 
     def _run(self, wanted: Iterable[int]) -> None:
-        """Run the wanted work, and before it all work that it comes after."""
+        """Run pending work with these numbers, and first all work that must precede it."""
         wanted = self._pending.keys() & wanted
         # One order runs only work that is needed, the other all work that may run.
         allowed = self._pending.keys() if self._is_reversed else self._needed(wanted)
@@ -271,7 +284,7 @@ class Streams:
         self._settle()
 
     def _needed(self, wanted: Collection[int]) -> Collection[int]:
-        """Return the numbers of the wanted work and of all work that it comes after."""
+        """Return the numbers of the wanted work and of all work that must precede it."""
         found: set[int] = set()
         left = list(wanted)
         while left:
@@ -282,9 +295,11 @@ class Streams:
         return found
 
     def _next(self, allowed: Collection[int]) -> int:
-        """Return the work to run next: of the work that may run, the first or last stream's.
+        """Return the number of the work to run next.
 
-        Work may run if it is allowed and comes after no pending work.
+        It is work of the first stream (in the reversed order, of the last stream) that has work
+        which may run. Work may run if its number is in `allowed` and no pending work must precede
+        it.
         """
         sign = -1 if self._is_reversed else 1
         ready = (
@@ -295,7 +310,7 @@ class Streams:
         return min(ready)[1]
 
     def _settle(self) -> None:
-        """If no work is pending, drop the tickets and call what waited for that."""
+        """Drop all tickets and call the functions given to `when_idle`, if no work is pending."""
         # Timed work may still run on one of several real streams.
         if self._pending or (self._real and self._streams):
             return
@@ -311,4 +326,4 @@ class Streams:
 
 
 def _nothing() -> None:
-    """Do nothing: the work was done at once, and only its order is kept."""
+    """Do nothing: the kept work has run already, and only its order matters."""

@@ -1,4 +1,7 @@
-"""Conversion of tensor maps from the simulator's form, which workers fill in, to a GPU's form."""
+"""Conversion of tensor maps (TMA descriptors) from the simulator's form to a GPU's.
+
+Workers fill in the simulator's form.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from harness.simulator.actions.tensor_map import MAP_BYTES, MARK
 from harness.simulator.layout.memory import TensorMapEntry
 
 Encode = Callable[[TensorMapEntry], bytes]
-"""A function that returns the 128 bytes which the driver makes of a map."""
+"""A function that returns a tensor map in the driver's encoding, 128 bytes."""
 
 _MARK = MARK.to_bytes(8, "little")
 
 
 def with_real_maps(data: bytes, encode: Encode) -> bytes:
-    """Return the bytes with each tensor map in them encoded for a GPU.
+    """Return bytes in which each tensor map (TMA descriptor) is encoded for a GPU.
 
     A map is recognised by the mark at its beginning, because bytes that come from a worker have no
     types: a map may lie in a kernel's argument, or in the middle of a copied structure.
@@ -33,7 +36,7 @@ def with_real_maps(data: bytes, encode: Encode) -> bytes:
 
 
 def arguments_of(entry: TensorMapEntry) -> tuple[object, ...]:
-    """Return the arguments of cuTensorMapEncodeTiled after the map itself, for ctypes."""
+    """Return the arguments of cuTensorMapEncodeTiled for ctypes, except the map to fill in."""
     rank = entry.rank
     return (
         ctypes.c_int(entry.type),

@@ -15,14 +15,14 @@ from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 
 
 class NoTensor(ValueError):
-    """A place that does not hold a tensor."""
+    """A `Place`, an address with a layout, at which the device's memory does not hold a tensor."""
 
 
 def tensor_at(memory: DeviceMemory, place: Place) -> Tensor:
-    """Return the tensor at a place, on the memory's `torch_device`, without a copy.
+    """Return the tensor that `place` describes, on the memory's `torch_device`, without a copy.
 
     Raises:
-        NoTensor: The place is not within one live allocation.
+        NoTensor: The description is invalid, or its bytes are not within one live allocation.
     """
     if not place.is_possible:
         raise NoTensor("its description is not that of a tensor")
@@ -44,14 +44,15 @@ def put(
     arrangement: Arrangement = "contiguous",
     skipped: int = 0,
 ) -> Place:
-    """Copy a tensor into new memory of the device, and return its place.
+    """Copy a tensor into new memory of the device, and return its address and layout.
 
     The memory does not count as written yet: the caller records the writer of the values. The time
     of the copy does not count, because torch would have made the tensor there without a copy.
 
     Args:
         memory: The device's memory.
-        value: The tensor. If it is not dense and is not arranged, the copy is contiguous.
+        value: The tensor. With the arrangement `contiguous`, the copy of a tensor that is not dense
+            becomes contiguous.
         arrangement: Layout of the copy; `expanded` stores the first row alone.
         skipped: Number of unused bytes in front of the first element.
 
@@ -77,7 +78,7 @@ def put(
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Return whether the elements fill one piece of memory, each at an address of its own."""
+    """Return whether a tensor's elements fill a range of memory without gaps or overlaps."""
     expected = 1
     for stride, size in sorted(zip(strides, shape, strict=True)):
         if size != 1:

@@ -28,17 +28,17 @@ T = TypeVar("T")
 
 
 class Malformed(ValueError):
-    """A message that does not have the format of its call; the text says what is wrong."""
+    """A worker's message that does not have the format of its call; the text says what is wrong."""
 
 
 @dataclass(frozen=True)
 class OnDevice:
-    """A tensor of the device among the arguments.
+    """An operator's argument that is a tensor on the device.
 
     Attributes:
-        place: The tensor's place.
-        is_conjugated: True if the argument is the conjugate of the values at that place.
-        is_negated: True if the argument is the negative of the values at that place.
+        place: Address and layout of the tensor.
+        is_conjugated: True if the argument is the conjugate of the stored values.
+        is_negated: True if the argument is the negative of the stored values.
     """
 
     place: Place
@@ -48,11 +48,11 @@ class OnDevice:
 
 @dataclass(frozen=True)
 class Argument:
-    """A result that is one of the arguments.
+    """An operator's result that is one of its tensor arguments, as after an in-place operator.
 
     Attributes:
-        number: Index of that tensor among the tensors of the arguments.
-        place: The tensor's new place; None if it has not moved.
+        number: Index of the argument among the operator's tensor arguments.
+        place: New address and layout of the tensor; None if it has not moved.
     """
 
     number: int
@@ -60,15 +60,15 @@ class Argument:
 
 
 class Device:
-    """A placeholder for the device itself among the arguments."""
+    """An operator's argument that is the device itself, as in `device="cuda"`."""
 
 
 class Reader:
-    """A reader of the values in one message.
+    """A reader of the values in a message that calls an operator.
 
     Attributes:
-        told: Bytes of information in the numbers read so far: in tensors of the host
-            (`bytes_to_tell`) and in single numbers (`_bytes_of`).
+        told: Bytes of information in the numbers read so far. Tensors of the host count by
+            `bytes_to_tell`, single numbers by `_bytes_of`.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -77,10 +77,10 @@ class Reader:
         self.told = 0
 
     def value(self, levels: int = _MOST_LEVELS) -> Any:
-        """Return the next value.
+        """Read and return the next value of the message.
 
         Args:
-            levels: Depth of nested lists that the value may have.
+            levels: Most levels of nested lists that the value may have.
 
         Raises:
             Malformed: The next bytes are not a value.
@@ -170,10 +170,10 @@ class Reader:
 
 
 def bytes_to_tell(data: bytes | bytearray) -> int:
-    """Return how many bytes of information there are in bytes that came from the host.
+    """Return how many bytes of information a buffer from the host counts as.
 
-    A repeated number of 8 bytes counts as 16: the number itself, and how often it stands there. So
-    a constant that the host makes does not count as values that the host computed.
+    A buffer that repeats one number of 8 bytes counts as 16: the number itself, and how often it is
+    repeated. So a constant that the host makes does not count as values that the host computed.
 
     >>> bytes_to_tell(bytes(4096)), bytes_to_tell(bytes(4095) + b"1")
     (16, 4096)
@@ -183,9 +183,9 @@ def bytes_to_tell(data: bytes | bytearray) -> int:
 
 
 def bytes_told(values: Sequence[object]) -> int:
-    """Return the bytes of information that an operator's results give to the host.
+    """Return how many bytes of information an operator's results give to the host.
 
-    Numbers among the results do so; tensors stay on the device.
+    Only numbers among the results count, since tensors stay on the device.
     """
     return sum(
         bytes_told(each) if isinstance(each, list | tuple) else _bytes_of(each) for each in values
@@ -193,7 +193,7 @@ def bytes_told(values: Sequence[object]) -> int:
 
 
 def _bytes_of(value: object) -> int:
-    """Return the bytes that it takes to write a number, or 0 if the value is not a number.
+    """Return how many bytes of information a number counts as; 0 for any other value.
 
     >>> [_bytes_of(value) for value in (True, 0, 7, -300, 1.0, 0.3, 1j, None)]
     [1, 1, 1, 2, 1, 8, 16, 0]
@@ -211,7 +211,7 @@ def _bytes_of(value: object) -> int:
 
 
 def encode(values: Sequence[object]) -> bytes:
-    """Return results as the bytes of an answer."""
+    """Return an operator's results as the bytes that answer the worker's call."""
     return b"".join(map(_written, values))
 
 

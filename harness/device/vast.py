@@ -1,4 +1,7 @@
-"""Parts of vast tensors in the device's memory; see `problems/vast.py`."""
+"""Parts of vast tensors in the device's memory; see `problems/vast.py`.
+
+A vast tensor has very many rows or positions, and only a few parts of it are stored in memory.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +21,28 @@ from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a vast tensor.
+    """A part of a vast tensor that is stored in memory.
 
-    All parts together form a tensor with one row for each part.
+    The parts of a tensor can be stacked to a small tensor with one row for each part.
 
     Attributes:
-        pieces: The contiguous pieces that the part consists of, in order.
-        shape: Shape of the part's row.
+        pieces: The contiguous pieces of memory that the part consists of, in order.
+        shape: Shape of the part as one row of the small tensor.
     """
 
     pieces: tuple[Place, ...]
     shape: tuple[int, ...]
 
     def joined(self, tensor_of: Callable[[Place], Tensor]) -> Tensor:
-        """Return the pieces, each as `tensor_of` gives it, joined to one tensor."""
+        """Return the part as one tensor, joined from the result of `tensor_of` for each piece."""
         return torch.cat([tensor_of(piece).flatten() for piece in self.pieces]).view(self.shape)
 
 
 def put_vast(memory: DeviceMemory, value: Tensor, vast: Vast) -> Place:
-    """Allocate a vast tensor, write the values of its parts, and return its place.
+    """Allocate a vast tensor, write the values of its parts, and return its address and layout.
 
     Args:
-        memory: The device's memory, which must be sparse now.
+        memory: The device's memory, for which `be_sparse(True)` must have been called.
         value: The values, one row for each part.
         vast: Description of the whole tensor.
 
@@ -57,15 +60,15 @@ def put_vast(memory: DeviceMemory, value: Tensor, vast: Vast) -> Place:
 
 
 def input_parts(place: Place, vast: Vast) -> list[Part]:
-    """Return the parts of a vast input."""
+    """Return the parts of a vast input that are stored in memory."""
     return [_part(place, vast.along, start, vast.part) for start in vast.starts]
 
 
 def output_parts(place: Place, vast: Vast) -> list[Part]:
-    """Return the parts of a vast output.
+    """Return the parts of a vast output that correspond to the stored parts of the input.
 
     Raises:
-        NoTensor: The output has another shape, or is not dense.
+        NoTensor: The output's shape is not `vast.output_shape`, or the output is not dense.
     """
     if place.shape != vast.output_shape or not is_dense(place.shape, place.strides):
         raise NoTensor(f"of shape {place.shape}, not {vast.output_shape}")
@@ -73,23 +76,31 @@ def output_parts(place: Place, vast: Vast) -> list[Part]:
 
 
 def values_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
-    """Return parts as the rows of one tensor; raises as `tensor_at` does."""
+    """Return the values of parts as one tensor with a row for each part.
+
+    Raises what `tensor_at` raises.
+    """
     return torch.stack([part.joined(lambda piece: tensor_at(memory, piece)) for part in parts])
 
 
 def writers_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
-    """Return who wrote each element of `values_of_parts`; raises as `DeviceMemory.writers` does."""
+    """Return a code for the writer of each element of `values_of_parts`.
+
+    Raises what `DeviceMemory.writers` raises.
+    """
     return torch.stack([part.joined(memory.writers) for part in parts])
 
 
 def _part(place: Place, along: int, start: int, length: int) -> Part:
-    """Return one row, or the same positions of each channel if there is only one row.
+    """Return the part of a vast tensor that begins at `start` of its long dimension.
+
+    The part is a whole row if there are many rows, else a range of positions in every channel.
 
     Args:
-        place: The whole tensor.
-        along: Number of the long dimension: 0 for rows, any other for positions.
-        start: Where the part begins along that dimension.
-        length: Length of the part along that dimension, unless it is a row.
+        place: Address and layout of the whole tensor.
+        along: Index of the long dimension: 0 for rows, any other for positions.
+        start: Index along the long dimension at which the part begins.
+        length: Number of positions of the part; not used for a row.
     """
     if along == 0:
         shape = place.shape[1:]
@@ -109,6 +120,10 @@ def _offsets(place: Place, along: int) -> Iterator[int]:
 
 
 def _moved(place: Place, elements: int, shape: tuple[int, ...]) -> Place:
-    """Return the tensor that lies `elements` further on and has only the last dimensions."""
+    """Return the description of a smaller tensor inside the tensor `place`.
+
+    The smaller tensor begins `elements` elements after the start of `place`. It has the shape
+    `shape`, and the strides of the last dimensions of `place`.
+    """
     address = place.address + elements * DTYPES[place.dtype].itemsize
     return Place(address, shape, place.strides[len(place.strides) - len(shape) :], place.dtype)

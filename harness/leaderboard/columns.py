@@ -14,12 +14,12 @@ from harness.speed.result import milliseconds
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """One column of a leaderboard.
 
     Attributes:
         header: Name of the column.
         text: Function that returns a cell's text; empty if the value is unknown.
-        number: Function that returns the sort key, if the text is not the key.
+        number: Function that returns a cell's sort key, if the text is not the key.
         align: Alignment of the cells.
         meaning: Explanation of the header, shown as a tooltip.
     """
@@ -32,7 +32,7 @@ class Column:
 
 
 def columns_of(board: Board) -> tuple[Column, ...]:
-    """Return the columns that are not empty on this board."""
+    """Return the columns that have at least one cell with text on this board."""
     return tuple(c for c in _COLUMNS if any(c.text(standing) for standing in board.standings))
 
 
@@ -113,7 +113,10 @@ def _ratio(number: Callable[[Standing], float | None], unit: str = "") -> Callab
 
 
 def _state(standing: Standing) -> str:
-    """Return why a time does not count, or else a remark about the submission."""
+    """Return why a submission's time does not count, or that the submission is nondeterministic.
+
+    The result is empty if neither holds.
+    """
     if standing.is_stale:
         return "stale: measured before a change"
     if standing.fresh and standing.fresh.findings:
@@ -124,7 +127,7 @@ def _state(standing: Standing) -> str:
 
 
 def _own_configuration(standing: Standing) -> str:
-    """Return the verdict on the own configuration, for submissions that did not pass.
+    """Return the verdict on the reference's own sizes, for submissions that did not pass.
 
     Half of all users need that configuration alone.
     """
@@ -251,7 +254,10 @@ _COLUMNS = (
 
 
 def baseline_rows(board: Board) -> Sequence[tuple[str, str, str]]:
-    """Return each baseline with its times in fp32 and tf32; empty if it was not measured."""
+    """Return each kind of baseline with its fp32 time and its tf32 time, as text.
+
+    A time that was not measured is empty.
+    """
     if board.measured is None:
         return ()
     found: dict[str, dict[str, str]] = {}
@@ -262,7 +268,7 @@ def baseline_rows(board: Board) -> Sequence[tuple[str, str, str]]:
 
 
 def caption(board: Board) -> str:
-    """Return one line on where and how the times were measured; empty if there are no times."""
+    """Return one line on where and how a board's times were measured; empty if there are none."""
     result = board.measured
     if result is None:
         return ""

@@ -1,4 +1,7 @@
-"""Formats of a leaderboard, apart from the ranking, so that a command line parses them quickly."""
+"""Names of a leaderboard's output formats.
+
+They are kept apart from the ranking, so that a command line is parsed without loading the ranking.
+"""
 
 from __future__ import annotations
 

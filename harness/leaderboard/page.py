@@ -1,4 +1,4 @@
-"""Boards as one self-contained HTML page, without fonts, styles or scripts from elsewhere."""
+"""Leaderboards as one HTML page, which loads no fonts, styles or scripts from elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ class _List:
 
 @dataclass(frozen=True)
 class _Section:
-    """One board's section; `chart` is its index among the page's charts, or None without times."""
+    """One board's section of the page.
+
+    `chart` is the index of the board's chart among the page's charts, or None without times.
+    """
 
     title: str
     columns: Sequence[Column]
@@ -41,11 +44,12 @@ class _Section:
 
 
 def page(boards: Sequence[Board], reports: str = "") -> str:
-    """Return the whole page; every text of a submission is escaped.
+    """Return the HTML page of leaderboards; every text of a submission is escaped.
 
     Args:
         boards: The boards to show.
-        reports: Address of the page of their reports, relative to this page. Names link to it.
+        reports: Address of the page with the submissions' reports, relative to this page. The
+            submissions' names link to it.
     """
     charts = [None if board.measured is None else chart_of(board) for board in boards]
     places = [None if each is None else number for number, each in enumerate(charts)]

@@ -1,4 +1,4 @@
-"""Standings: submissions on one problem, ranked among those that were measured alike."""
+"""Standings: the submissions on one problem, ranked if their speeds can be compared."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from harness.speed.result import SpeedResult, why_not_comparable
 
 @dataclass(frozen=True)
 class Standing:
-    """One submission on one problem.
+    """The result of one submission on one problem, with its rank.
 
     Attributes:
         submission: Name of the submission.
-        report: Report of a check of its present content; None if that was not checked.
-        result: The newest speed result of the submission.
-        is_stale: Whether the result belongs to another content of the submission or the problem.
-        rank: Rank among the submissions of its precision class that were measured alike; None if it
-            cannot be ranked.
+        report: Report of a check of the submission's present content; None if that content was not
+            checked.
+        result: The newest speed result of the submission; None if its speed was not measured.
+        is_stale: Whether the speed result belongs to another content of the submission or the
+            problem.
+        rank: Rank among the submissions of the same precision class whose speeds can be compared;
+            None if the submission cannot be ranked.
     """
 
     submission: str
@@ -37,7 +39,7 @@ class Standing:
 
     @property
     def fresh(self) -> SpeedResult | None:
-        """The result, if it belongs to the present content."""
+        """The speed result, if it belongs to the present content of submission and problem."""
         return None if self.is_stale else self.result
 
     @property
@@ -52,10 +54,10 @@ class Standing:
 
     @property
     def precision(self) -> Precision | None:
-        """The class of a fresh speed result, or else of the check.
+        """The precision class (such as fp32) by a fresh speed result, or else by the check.
 
-        The class of a speed result includes the timed shape. There is no class where the bound is
-        an estimate.
+        The class of a speed result includes the timed shape. The class is None where the error
+        bound is an estimate.
         """
         if self.verdict == "agrees":
             return None
@@ -65,7 +67,7 @@ class Standing:
 
     @property
     def is_ranked_by_speed(self) -> bool:
-        """True if the submission is right and has a time to be trusted."""
+        """True if the submission is right, and its speed result is fresh and has no findings."""
         return self.is_right and self.fresh is not None and not self.fresh.findings
 
 
@@ -75,8 +77,8 @@ class Board:
 
     Attributes:
         title: The problem's name, with the GPU's if the problem has several boards.
-        measured: The newest result of the board, whose conditions, floor and baselines stand for
-            all; None if nothing was measured.
+        measured: The newest speed result of the board; its conditions, floor and baselines apply to
+            the whole board. None if nothing was measured.
         standings: The submissions that passed, the most precise class first and the best of a class
             first; then all others.
     """
@@ -86,10 +88,10 @@ class Board:
     standings: tuple[Standing, ...]
 
     def lists(self) -> Iterator[tuple[str, tuple[Standing, ...]]]:
-        """Yield a title and the standings of each precision class, then those without a class.
+        """Yield a title and the standings of each precision class, then the standings without one.
 
-        A faster kernel of a less precise class stands in a later list. Each list's times are
-        compared with baselines of its own class.
+        A faster kernel of a less precise class is in a later list. The times of each list are
+        compared with baselines of the same class.
         """
         found = [(name, tuple(group)) for name, group in groupby(self.standings, _list_of)]
         if len(found) == 1:
@@ -106,13 +108,13 @@ def boards(
 
     Args:
         problem: The problem.
-        submissions: All submissions.
+        submissions: All submissions, also of other problems.
         reports: Folder of the reports of checks on this machine.
         measured: Folder of the speed results.
 
     Returns:
-        A board for each set of comparable results, the newest set first. The first board has the
-        submissions without a result too. If nothing was measured, it is the only board.
+        A board for each set of comparable speed results, the newest set first. The first board has
+        the submissions without a result too. If nothing was measured, it is the only board.
     """
     fitting = [submission for submission in submissions if fits(submission, problem) is None]
     checked = {s.name: _report(s, problem, reports) for s in fitting}
@@ -138,7 +140,10 @@ def boards(
 
 
 def _report(submission: Submission, problem: Problem, reports: Path) -> Report | None:
-    """Return the report of a check, if it belongs to the present submission and problem."""
+    """Return the report of the last check of a submission on a problem, or None.
+
+    A report on another content of the submission or the problem is not returned.
+    """
     report = store.find(reports, problem.name, submission.name)
     wanted = (submission.content_hash, problem.content_hash)
     if report is None or (report.content_hash, report.problem_hash) != wanted:
@@ -152,7 +157,7 @@ def _is_of(result: SpeedResult, submission: Submission, problem: Problem) -> boo
 
 
 def _group_of(result: SpeedResult, groups: list[list[SpeedResult]]) -> list[SpeedResult]:
-    """Return the group of results comparable with this one, or a new group."""
+    """Return the group whose speed results can be compared with `result`, or add a new group."""
     for group in groups:
         if why_not_comparable(group[0], result) is None:
             return group
@@ -184,7 +189,7 @@ def _ranked(standings: Iterable[Standing]) -> tuple[Standing, ...]:
 
 
 def _list_of(standing: Standing) -> str:
-    """Return the title of the list that a standing belongs to."""
+    """Return the title of the list that a standing belongs to, such as its precision class."""
     if not standing.is_right:
         return "not ranked"
     return f"precision class {standing.precision}" if standing.precision else "agree"
@@ -200,7 +205,7 @@ def _with_ranks(ordered: Iterable[Standing], *, by_speed: bool) -> Iterator[Stan
 
 
 def _order(standing: Standing) -> tuple[object, ...]:
-    """Return a sort key: right before wrong, then precise, then fast, then general submissions."""
+    """Return a sort key: right before wrong, then precise, then fast, then many passed cases."""
     report = standing.report
     return (
         {"passed": 0, "agrees": 0, "not checked": 1}.get(standing.verdict, 2),
@@ -213,7 +218,7 @@ def _order(standing: Standing) -> tuple[object, ...]:
 
 
 def portable(board: Board) -> Board:
-    """Return the part of a board that is the same on every machine with the same files.
+    """Return a board without the facts that differ between machines with the same files.
 
     Build times and the device of the check belong to this machine. Counters depend on the compiler.
     Cases at random sizes or from a search belong to this run.

@@ -1,4 +1,4 @@
-"""Boards as tables, for a terminal and in GitHub's Markdown."""
+"""Leaderboards as tables, for a terminal and in GitHub's Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARKDOWN = ("github", "pipe")
 
 
 def text(boards: Iterable[Board], table_format: str) -> str:
-    """Return all boards with captions and baselines, in one of `formats.FORMATS`."""
+    """Return all boards with captions and baselines, in one of the formats `formats.FORMATS`."""
     return "\n\n".join(part for board in boards for part in _parts(board, table_format) if part)
 
 

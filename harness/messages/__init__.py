@@ -1,4 +1,4 @@
-"""Messages between the harness's processes: frames with deadlines, digests, and their kinds.
+"""Messages between the harness's processes, digests of tensors, and kinds of faults.
 
 The processes that send and handle them are in worker/ and device/. Nothing is run or judged here.
 """

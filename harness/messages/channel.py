@@ -3,8 +3,8 @@
 A message is a 4-byte little-endian length, that many bytes of JSON, and the bytes of the tensors
 that the JSON's `tensors` lists, in order.
 
-The other side may be hostile. So nothing is ever unpickled, and every size is checked before memory
-is allocated for it.
+The sender may be hostile. So nothing is ever unpickled, and every size is checked before memory is
+allocated for it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ProtocolError(ValueError):
 
 
 class Disconnected(ConnectionError):
-    """A closed connection: the other side is gone."""
+    """A connection that was closed, because the process at its other end closed it or ended."""
 
 
 class DeadlineExceeded(TimeoutError):
@@ -70,14 +70,14 @@ Answer = tuple[dict[str, Any], Sequence[torch.Tensor]]
 
 @dataclass(frozen=True)
 class Message:
-    """One message; its tensors are on the CPU and contiguous."""
+    """A JSON header and tensors; tensors that `Channel` has received are contiguous, on the CPU."""
 
     header: dict[str, Any]
     tensors: tuple[torch.Tensor, ...] = ()
 
 
 class Channel:
-    """One end of a connection."""
+    """One end of a socket connection over which messages are sent and received."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -104,11 +104,11 @@ class Channel:
         tensors: Sequence[torch.Tensor] = (),
         deadline: float | None = None,
     ) -> None:
-        """Send one message until `deadline`, a time of `time.monotonic()`.
+        """Send one message before `deadline`, a time of `time.monotonic()`; None for no limit.
 
         Raises:
-            DeadlineExceeded: The other side did not read it in time.
-            Disconnected: The other side is gone.
+            DeadlineExceeded: The receiver did not read the message in time.
+            Disconnected: The connection is closed.
         """
         contiguous = [tensor.detach().cpu().contiguous() for tensor in tensors]
         described = [
@@ -123,12 +123,13 @@ class Channel:
     def receive(
         self, deadline: float | None = None, max_tensor_bytes: int = MAX_TENSOR_BYTES
     ) -> Message:
-        """Wait for one message until `deadline`, a time of `time.monotonic()`.
+        """Wait for one message until `deadline`, a time of `time.monotonic()`; None for no limit.
 
         Raises:
             DeadlineExceeded: No whole message came in time.
-            Disconnected: The other side is gone.
-            ProtocolError: The message is invalid, or larger than allowed.
+            Disconnected: The connection is closed.
+            ProtocolError: The message is invalid, or its tensors exceed `max_tensor_bytes`
+                together.
         """
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size, deadline))
         if length > MAX_HEADER_BYTES:
@@ -186,7 +187,12 @@ class Channel:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    """Return an untrusted header, checked so that it is safe to compute with, write and walk."""
+    """Return an untrusted JSON header after checks of its numbers, texts and depth.
+
+    Raises:
+        ProtocolError: The header is not a JSON object. Or it has an infinite or too long number,
+            invalid Unicode, or too many levels.
+    """
     try:
         header = loads(
             data, parse_constant=_refuse_constant, parse_int=_whole, parse_float=_fraction
@@ -204,7 +210,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def _whole(digits: str) -> int:
-    """Return the integer, which may have at most `_MOST_DIGITS` digits.
+    """Return the integer in a JSON text, which may have at most `_MOST_DIGITS` digits.
 
     Python converts much larger integers neither to a float nor to text.
     """

@@ -1,4 +1,4 @@
-"""Digests of tensors, which show whether a tensor still has its bits."""
+"""Digests of tensors, which show whether a tensor's bits have changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STEP = 997
 
 
 def digest(tensor: Tensor) -> str:
-    """Return a digest that is equal for equal bits, on whatever device they are."""
+    """Return a text that is equal for tensors with equal bits, on any device."""
     values = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
     if values.numel() <= _WHOLE_BYTES:
         return hashlib.sha256(values.cpu().numpy().data).hexdigest()

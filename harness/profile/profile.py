@@ -28,13 +28,13 @@ SCHEMA = 3
 1: the first.
 2: `operations` without those of matrix instructions, which are `matrix_operations`; `nbytes` of
 each access; asynchronous copies among the accesses.
-3: `lines`, the instructions of each.
+3: `lines`, the instructions of each source line.
 """
 
 
 @dataclass(frozen=True)
 class Profile:
-    """All kernels of one submission on one problem.
+    """Counts of what a submission's kernels do, in one run on one problem.
 
     Attributes:
         submission: Name of the submission.
@@ -42,8 +42,8 @@ class Profile:
         case: Id of the configuration that was run.
         arguments: Arguments of `ModelNew` in that configuration.
         input_shapes: Shapes of forward's inputs.
-        kernels: The kernels, in the order of their first launch.
-        findings: Findings of the device's checks in the run, one line each.
+        kernels: The counts of each kernel, in the order of their first launch.
+        findings: Findings of the device's checks, such as memcheck, in the run; one line each.
         failed: Whether one of the findings makes the submission wrong.
     """
 
@@ -57,7 +57,7 @@ class Profile:
     failed: bool
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
+        """Return the profile as plain data for JSON."""
         return {"schema": SCHEMA, **asdict(self)}
 
 
@@ -66,9 +66,10 @@ class ProfileError(RuntimeError):
 
 
 def profile(request: Request, problem: Problem, submission: Submission) -> Profile:
-    """Run the problem's own configuration once, reduced for the simulator, and count.
+    """Run a submission once, and count what its kernels do.
 
-    The request's grid and cases are ignored.
+    It runs in the problem's own configuration, reduced in size for the simulator. The request's
+    grid and cases are ignored.
 
     Raises:
         ProfileError: The submission cannot be built or run.
@@ -105,10 +106,10 @@ def _run(conversation: Conversation, problem: Problem, case: Case) -> Message:
 
 @dataclass(frozen=True)
 class Remark:
-    """One line about a cost.
+    """One line of text about an avoidable cost of a kernel.
 
     `cost` is the number of avoidable passes through the memory pipeline, or of avoidable turns of a
-    warp. It is rough, and only orders the remarks.
+    warp. It is a rough estimate, and only orders the remarks.
     """
 
     cost: float
@@ -116,7 +117,7 @@ class Remark:
 
 
 def remarks(kernels: Sequence[KernelProfile], most: int = 3) -> tuple[str, ...]:
-    """Return the lines with the highest cost, the most expensive first."""
+    """Return remarks about the highest avoidable costs of kernels, the most expensive first."""
     found = [remark for kernel in kernels for remark in _remarks(kernel)]
     found.sort(key=lambda remark: -remark.cost)
     return tuple(remark.text for remark in found[:most])

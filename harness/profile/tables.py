@@ -1,4 +1,4 @@
-"""A profile as text tables."""
+"""A profile, the counts of what kernels do, as text tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from harness.simulator.lowering.program import COPY
 
 
 def tables(profile: Profile) -> str:
-    """Return all tables of a profile, one row for each kernel, and its remarks."""
+    """Return a profile as text: tables of work, memory and resources, with a row for each kernel.
+
+    The remarks and the findings follow.
+    """
     arguments = ", ".join(f"{name}={value}" for name, value in profile.arguments.items())
     shapes = ", ".join(str(tuple(shape)) for shape in profile.input_shapes)
     parts = [
@@ -52,7 +55,7 @@ def _work(kernel: KernelProfile) -> dict[str, object]:
 
 
 def _most(counters: KernelCounters) -> str:
-    """Return the three classes of instructions that threads execute most."""
+    """Return the three classes of instructions that threads execute most, with their shares."""
     total = sum(counters.thread_instructions.values())
     classes = sorted(counters.thread_instructions.items(), key=lambda item: -item[1])
     return ", ".join(f"{name} {count / total:.0%}" for name, count in classes[:3])

@@ -1,5 +1,5 @@
-"""Pages that show what is wrong with a submission, where, and how fast it is.
+"""HTML pages that show what is wrong with a submission, where, and how fast it is.
 
-They are drawn from records alone, by one script in the page. Nothing is run. The leaderboard's page
-has the same style and charts (`shell.py`).
+A script in the page draws them from stored reports and speeds alone. No submission is run. The
+leaderboard's page has the same style and charts (`shell.py`).
 """

@@ -1,4 +1,4 @@
-"""Plain data for the page's script, from reports and measured speeds; see docs/report.md."""
+"""Data that the report page's script draws, from reports and speed results; see docs/report.md."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCHEMA = 2
 """Version of the page's data.
 
 1: the first.
-2: with PTX.
+2: with the PTX of each source line.
 """
 
 _MOST_DETAIL = 8 << 10
@@ -41,13 +41,13 @@ _COMPRESSION = 6
 
 @dataclass(frozen=True)
 class Pair:
-    """All records of one submission on one problem.
+    """All reports and speed results of one submission on one problem.
 
     Attributes:
-        reports: Reports, oldest first; at least one. The page shows the last one.
-        results: Measured speeds, oldest first.
-        base: The report that the shown one is compared with, or None.
-        change: The gate's verdict on the step from the base.
+        reports: Reports, oldest first; at least one. The page shows the last report.
+        results: Speed results, oldest first.
+        base: The report of an earlier version that the shown report is compared with, or None.
+        change: The gate's verdict on the change from that version to the shown one, or None.
     """
 
     reports: tuple[Report, ...]
@@ -57,7 +57,7 @@ class Pair:
 
 
 def pairs_of(reports: Iterable[Report], results: Iterable[SpeedResult]) -> tuple[Pair, ...]:
-    """Group records by submission and problem, in the order of the reports."""
+    """Group reports and speed results by submission and problem, in the order of the reports."""
     found: dict[tuple[str, str], list[Report]] = {}
     for report in reports:
         found.setdefault((report.submission, report.problem), []).append(report)
@@ -71,7 +71,7 @@ def pairs_of(reports: Iterable[Report], results: Iterable[SpeedResult]) -> tuple
 
 
 def page_data(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return the page's data."""
+    """Return the data that the page's script draws, as plain data for JSON."""
     # A file can have reports on several problems, but its commits are read once.
     known = {path: commits(Path(path)) for path in {pair.reports[-1].path for pair in pairs}}
     shown = [report for pair in pairs for report in (pair.reports[-1], pair.base) if report]
@@ -85,7 +85,10 @@ def page_data(pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def _ptx(reports: Sequence[Report]) -> Mapping[str, str]:
-    """Return packed PTX by content hash; each line has as many instructions as fit."""
+    """Return the packed PTX of each source file, by the file's content hash.
+
+    Each source line keeps as many PTX instructions as fit into the page.
+    """
     packed: Mapping[str, str] = {}
     for most in _INSTRUCTIONS_OF_A_LINE:
         packed = {name: _packed(of) for name, of in _ptx_of_sources(reports, most).items()}
@@ -95,9 +98,10 @@ def _ptx(reports: Sequence[Report]) -> Mapping[str, str]:
 
 
 def _ptx_of_sources(reports: Iterable[Report], most: int) -> Mapping[str, Mapping[int, Any]]:
-    """Return the PTX of each content by line, merged from all reports of that content.
+    """Return the PTX of each source line by content hash and line, merged from all reports.
 
-    Reports on several problems share a source, and each may have compiled other lines of it.
+    Reports on several problems can share a source file, and each may have compiled other lines of
+    it. A line keeps at most `most` instructions of each kernel.
     """
     found: dict[str, dict[int, Any]] = {}
     for report in reports:
@@ -113,7 +117,10 @@ def _ptx_of_sources(reports: Iterable[Report], most: int) -> Mapping[str, Mappin
 
 
 def _packed(value: object) -> str:
-    """Return JSON as gzip in base64; the script unpacks it on demand."""
+    """Return a value as JSON, compressed by gzip and encoded in base64.
+
+    The page's script unpacks it on demand.
+    """
     text = json.dumps(value).encode()
     return base64.b64encode(gzip.compress(text, _COMPRESSION, mtime=0)).decode()
 
@@ -133,7 +140,7 @@ def _entry(pair: Pair, known: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _facts(report: Report) -> dict[str, Any]:
-    """Return the content of one report."""
+    """Return what the page shows of one report, as plain data for JSON."""
     parameters = _parameters(report.cases)
     # The runs that most cases have come first. A case then omits the missing runs at its end.
     runs = [name for name, _ in Counter(n for c in report.cases for n in c.errors).most_common()]
@@ -174,7 +181,11 @@ def _facts(report: Report) -> dict[str, Any]:
 
 
 def _parameters(cases: Sequence[CaseReport]) -> Mapping[str, Callable[[CaseReport], object]]:
-    """Return the columns of the cases' table: arguments, constants, and sizes of the inputs."""
+    """Return the columns of the table of cases whose values differ between cases, by title.
+
+    A column is an argument, a constant or a size of an input: a function that returns a case's
+    value.
+    """
     found: dict[str, Callable[[CaseReport], object]] = {}
     for name in dict.fromkeys(name for case in cases for name in case.arguments):
         found[name] = lambda case, name=name: case.arguments.get(name)  # type: ignore[misc]
@@ -230,7 +241,11 @@ def _case(
 
 
 def _errors(case: CaseReport, runs: Sequence[str]) -> list[float | None]:
-    """Return the errors in the order of the runs, without missing runs at the end."""
+    """Return a case's largest error in each run (one set of input values), rounded.
+
+    The unit is the fp32 bound. The order is that of `runs`. A run that the case lacks has None, and
+    missing runs at the end are left out.
+    """
     most = max((place for place, run in enumerate(runs) if run in case.errors), default=-1)
     known = (case.errors.get(run) for run in runs[: most + 1])
     return [None if error is None else short(error) for error in known]
@@ -241,7 +256,10 @@ def _value(value: object) -> object:
 
 
 def _findings(cases: Sequence[CaseReport]) -> list[dict[str, Any]]:
-    """Return one finding for each kind and place in the source, with its number of cases."""
+    """Return the findings of all cases, merged by kind and source line.
+
+    Each has the number of cases in which it occurred.
+    """
     first: dict[tuple[object, ...], Finding] = {}
     count: dict[tuple[object, ...], int] = {}
     for case in cases:
@@ -273,7 +291,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _command(report: Report) -> str:
-    """Return the command that checks the submission again with the same values."""
+    """Return the shell command that checks the submission again with the same seed."""
     words = ["harness", "check", report.path, "--problem", report.problem]
     return shlex.join([*words, "--seed", str(report.seed)])
 

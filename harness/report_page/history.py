@@ -1,4 +1,4 @@
-"""Earlier versions of a submission, with the gate's verdict on each step."""
+"""Versions of a submission's file, with the gate's verdict on each change."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MOST_COMMITS = 40
 
 @dataclass(frozen=True)
 class Version:
-    """One content of a submission's file.
+    """One version of a submission's file, told from others by its content.
 
     Attributes:
         content_hash: SHA-256 of the file.
-        report: The newest report, or None.
-        result: The newest measured speed, or None.
-        change: The gate's verdict on the step from the version before. It compares times if both
+        report: The newest report on this content, or None.
+        result: The newest speed result of this content, or None.
+        change: The gate's verdict on the change from the version before. It compares times if both
             versions were timed, else counters. None if neither is possible.
     """
 
@@ -36,7 +36,7 @@ class Version:
 
     @property
     def known_at(self) -> str:
-        """Time of the first record: UTC, ISO 8601; empty if it is unknown."""
+        """Time of the earlier of `report` and `result`: UTC, ISO 8601; empty if it is unknown."""
         times = [self.result.measured_at] if self.result else []
         times += [self.report.checked_at] if self.report else []
         return min(filter(None, times), default="")
@@ -45,9 +45,11 @@ class Version:
 def versions(reports: Sequence[Report], results: Iterable[SpeedResult]) -> tuple[Version, ...]:
     """Return all versions of one submission on one problem, oldest first.
 
+    The version of the last report comes last in any case.
+
     Args:
-        reports: Reports of the pair, oldest first.
-        results: Speed results of the pair, oldest first.
+        reports: Reports of the submission on the problem, oldest first.
+        results: Speed results of the submission on the problem, oldest first.
     """
     measured = {result.content_hash: result for result in results}
     checked = {report.content_hash: report for report in reports}
@@ -70,9 +72,10 @@ def _change(before: Version | None, after: Version) -> Change | None:
 
 
 def commits(path: Path) -> Mapping[str, str]:
-    """Return the first commit of each content of a file, by the content's SHA-256.
+    """Return the first commit of each content that a file has had, by the content's SHA-256.
 
-    The result is empty if the file is not in a git repository or git is missing.
+    Only the last `_MOST_COMMITS` commits of the file are searched. The result is empty if the file
+    is not in a git repository or git is missing.
     """
     if not path.is_file():
         return {}

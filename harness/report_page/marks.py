@@ -1,4 +1,4 @@
-"""Charts of times, in the form that the page's script accepts on all pages."""
+"""Charts of times, as data for the script that draws them on all pages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Literal
 from harness.speed.result import Timing, milliseconds
 
 _DIGITS = 5
-"""Digits of a time; more than its interval supports."""
+"""Significant digits of a time; more than its confidence interval supports."""
 
 Mark = dict[str, Any]
 """A row of a chart: name and kind of the contender, and its median and 95 % interval in ms."""
 
 
 def mark(name: str, timing: Timing, kind: Literal["submission", "baseline"]) -> Mark:
-    """Return the row of one contender."""
+    """Return the row of a chart for one submission or baseline, with its median and interval."""
     low, high = timing.interval_ms
     return {
         "name": name,
@@ -28,10 +28,13 @@ def mark(name: str, timing: Timing, kind: Literal["submission", "baseline"]) -> 
 
 
 def chart(title: str, marks: Sequence[Mark], floor_ms: float) -> dict[str, Any]:
-    """Return a chart of times on a logarithmic axis; the script sorts the fastest first."""
+    """Return a chart of times on a logarithmic axis, with the least possible time as its floor.
+
+    The page's script sorts the rows, the fastest first.
+    """
     return {"title": title, "marks": list(marks), "floor": short(floor_ms, _DIGITS)}
 
 
 def short(number: float, digits: int = 3) -> float:
-    """Return a number rounded to the digits that a drawing shows."""
+    """Return a number rounded to `digits` significant digits."""
     return float(f"{number:.{digits}g}")

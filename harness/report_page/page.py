@@ -1,4 +1,4 @@
-"""The page of a run, and the path that it is written to."""
+"""The HTML page of a run's reports, and the path that the page is written to."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NAME, LEADERBOARD = "index.html", "leaderboard.html"
 
 
 def page(pairs: Sequence[Pair], subtitle: str, links: Sequence[Link] = ()) -> str:
-    """Return the page of some submissions; none of their text is treated as markup."""
+    """Return the HTML page with submissions' reports; none of their text is treated as markup."""
     return rendered("CUDA submissions", subtitle, {"kind": "report", **page_data(pairs)}, links)
 
 
 def subtitle_for(reports: int) -> str:
-    """Return a page's subtitle.
+    """Return the subtitle of a page with that number of reports.
 
     >>> subtitle_for(1), subtitle_for(20)
     ('1 report', '20 reports')
@@ -27,7 +27,7 @@ def subtitle_for(reports: int) -> str:
 
 
 def target(path: Path) -> Path:
-    """Return the file to write; for a folder, the page in it.
+    """Return the file to write the page to: `path` itself, or `index.html` in it if it is a folder.
 
     A path without a suffix is a folder, unless a file of that name exists.
     """

@@ -1,4 +1,4 @@
-"""A page in one file: it contains its style, script and data, and may load nothing else."""
+"""An HTML page in one file: it contains its style, script and data, and may load nothing else."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def rendered(
     package: str = "harness.report_page",
     **more: object,
 ) -> str:
-    """Render a page.
+    """Render an HTML page in one file.
 
     Args:
         title: Heading of the page.
         subtitle: Line below the heading.
-        data: Plain data that its script draws.
-        links: Other pages.
+        data: Plain data that the page's script draws.
+        links: Other pages, to which this page links.
         template: `shell.html.jinja`, or a template that extends it.
         package: Package that contains the template.
         more: Further variables of the template.
@@ -65,7 +65,7 @@ def rendered(
 
 
 def _embedded(data: object) -> str:
-    r"""Return JSON that cannot end the script element, and that no CI log reads as a command.
+    r"""Return data as JSON that cannot end the script element, nor be a command in a CI log.
 
     >>> print(_embedded({"x": "</script>##[error]"}))
     {"x":"\u003c/script>#\u0023[error]"}
@@ -87,7 +87,10 @@ def _harmless(value: Any) -> Any:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return the Content-Security-Policy: this style and script alone, and no markup from text."""
+    """Return a Content-Security-Policy that allows only this style and this script.
+
+    The page's script cannot turn text into markup.
+    """
     return "; ".join(
         (
             "default-src 'none'",

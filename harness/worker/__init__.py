@@ -1,4 +1,5 @@
-"""The trusted side of the process that runs a submission: start it, ask it, check its answers.
+"""The supervisor: the trusted side of a worker, which is the process that runs a submission.
 
-The untrusted side is in inside/, and the sandbox in sandbox/.
+The supervisor starts the worker, sends it requests, and checks its answers. The untrusted side is
+in inside/, and the sandbox in sandbox/.
 """

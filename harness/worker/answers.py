@@ -16,7 +16,7 @@ from harness.messages.channel import Message, ProtocolError
 from harness.messages.kinds import ClaimedKind
 
 Test = Callable[[object], bool]
-"""A function that returns whether a value has some format."""
+"""A function that returns whether a value of an answer has the required format."""
 
 _MOST_CHARACTERS = 4 << 20
 # Limit of a text that is shown as one line. Names of kernels made from templates are long.
@@ -29,12 +29,12 @@ _MOST_OF_ALL_FINDINGS = 64 << 10
 
 
 def is_text(value: object) -> bool:
-    """Return whether the value is a text that is not too long."""
+    """Return whether the value is a str of at most `_MOST_CHARACTERS` characters."""
     return isinstance(value, str) and len(value) <= _MOST_CHARACTERS
 
 
 def is_line(value: object) -> bool:
-    """Return whether the value is a text that is short enough for one line."""
+    """Return whether the value is a str of at most `_MOST_OF_A_LINE` characters."""
     return isinstance(value, str) and len(value) <= _MOST_OF_A_LINE
 
 
@@ -44,24 +44,24 @@ def is_whole(value: object) -> bool:
 
 
 def is_count(value: object) -> bool:
-    """Return whether the value is an integer from 0 on; a bool is not one."""
+    """Return whether the value is an integer of at least 0; a bool is not one."""
     return type(value) is int and value >= 0
 
 
 def optional(test: Test) -> Test:
-    """Return a test for None or a value that passes `test`."""
+    """Return a test that accepts None and each value that `test` accepts."""
     return lambda value: value is None or test(value)
 
 
 def one_of(*choices: str) -> Test:
-    """Return a test for one of some texts."""
+    """Return a test that accepts only the texts in `choices`."""
     return lambda value: isinstance(value, str) and value in choices
 
 
 def list_of(test: Test, length: int | None = None) -> Test:
-    """Return a test for a list of values that pass `test`.
+    """Return a test that accepts a list if `test` accepts each of its values.
 
-    The list must have `length` values, or at most `_MOST_ITEMS` if that is None.
+    The list must have `length` values, or at most `_MOST_ITEMS` if `length` is None.
     """
     return lambda value: (
         isinstance(value, list)
@@ -71,7 +71,10 @@ def list_of(test: Test, length: int | None = None) -> Test:
 
 
 def object_with(**tests: Test) -> Test:
-    """Return a test for an object that has at least these keys, whose values pass their tests."""
+    """Return a test that accepts a dict in which each of these keys has a value that passes.
+
+    The dict may have further keys. Each argument is a key with the test for its value.
+    """
     return lambda value: (
         isinstance(value, dict)
         and all(key in value and test(value[key]) for key, test in tests.items())
@@ -131,15 +134,15 @@ _STEPS: Mapping[str, Mapping[str, Test]] = {
 
 
 def check(step: str, nonce: str, answer: Message) -> None:
-    """Check that a message is the answer to a request.
+    """Check that a worker's message is a valid answer to a request.
 
     Args:
-        step: The step that was requested.
+        step: The step that was requested, such as `construct`.
         nonce: The request's nonce.
-        answer: The message.
+        answer: The worker's message.
 
     Raises:
-        ProtocolError: The message is not such an answer; the text says why.
+        ProtocolError: The message is not a valid answer; the text says why.
     """
     check_nonce(nonce, answer)
     header = answer.header
@@ -154,7 +157,7 @@ def check(step: str, nonce: str, answer: Message) -> None:
 
 
 def check_nonce(nonce: str, answer: Message) -> None:
-    """Check that a message has the request's nonce; raises as `check` does."""
+    """Check that a worker's message has the request's nonce; raises as `check` does."""
     if answer.header.get("nonce") != nonce:
         raise ProtocolError("a message that answers no request")
 
@@ -165,10 +168,10 @@ def _require_names(names: Sequence[str], count: int) -> None:
 
 
 def findings_of(answer: Message) -> list[Finding]:
-    """Return the findings of an answer that has passed `check`.
+    """Return the findings in a worker's answer that has passed `check`.
 
-    If there are too many, the most severe ones are kept. A further finding, which fails nothing,
-    gives the number of the others.
+    If their number or size exceeds the limits, only the most severe ones are returned. A further
+    finding, of severity `info`, then gives the number of findings left out.
     """
     found = [_finding(plain) for plain in answer.header.get("findings", ())]
     if _how_many_fit(found) == len(found):
@@ -182,7 +185,7 @@ def findings_of(answer: Message) -> list[Finding]:
 
 
 def _how_many_fit(findings: Sequence[Finding]) -> int:
-    """Return how many of the first findings are within the limits."""
+    """Return how many findings, from the first on, are within the limits of number and size."""
     lengths = accumulate(
         len(finding.message) + len(finding.kernel) + len(finding.file or "") + len(finding.access)
         for finding in findings

@@ -14,10 +14,10 @@ from harness.worker.supervisor import Deadlines, Step, TimeLeft, Worker
 
 
 class BaselineWorker(Worker):
-    """A worker without a sandbox, with the rights of this process."""
+    """A worker that times the trusted reference, outside of any sandbox."""
 
     def __init__(self, reference: Path, kind: BaselineKind, deadlines: Deadlines) -> None:
-        """Start a worker for one kind of baseline."""
+        """Start a worker for one kind of baseline, such as `torch.compile`."""
         self._kind = kind
         super().__init__(reference, deadlines, TimeLeft(deadlines))
 

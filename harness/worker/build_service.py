@@ -1,6 +1,6 @@
-"""Builds that the trusted side makes for a worker, through the cache of builds.
+"""Compilation of the extensions that a worker requests, with a cache of finished builds.
 
-Requests come from untrusted code. They are checked here, and compiled in a sandbox.
+Requests come from untrusted code. So the supervisor checks them, and runs compilers in a sandbox.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _LISTS = ("cpp_flags", "cuda_flags", "link_flags", "include_paths")
 
 @dataclass(frozen=True)
 class BuildEvent:
-    """A build that begins, has ended, or does not compile.
+    """A build of an extension that begins, has ended, or has failed to compile.
 
     Attributes:
         name: Name of the extension.
-        entry: The finished build in the cache; None if it has not ended.
+        entry: The finished build in the cache; None if the build has begun or has failed.
         refusal: The compiler's error; empty if there is none.
     """
 
@@ -52,7 +52,7 @@ class BuildEvent:
 
 
 class BuildService:
-    """The builds for one worker."""
+    """A service that builds the extensions that one worker requests."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class BuildService:
             settings: The worker's settings.
             seconds: Time limit of each build.
             together: Time that is left for all builds of the check.
-            on_build: Is called when a build begins, ends or fails.
+            on_build: Function that is called when a build begins, ends or fails.
         """
         sources = {**places(settings.submission), **settings.carried}
         # Compilers do not need the submission's Python. If they saw it, it would have to be part of
@@ -92,19 +92,21 @@ class BuildService:
 
     @property
     def built(self) -> Sequence[bytes]:
-        """The shared objects that the worker has received."""
+        """Contents of the shared objects that the worker has received."""
         return tuple(self._built.values())
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Folders of the worker's builds in the cache, those that do not compile included."""
+        """Folders of the worker's builds in the cache, including builds that do not compile."""
         return tuple(dict.fromkeys(self._builder.folders))
 
     def serve(self, header: dict[str, Any]) -> Answer:
-        """Answer a worker's request.
+        """Build the extension that a worker's request describes.
+
+        The answer contains the shared object, or the compiler's error.
 
         Raises:
-            ProtocolError: The request is invalid, or one too many.
+            ProtocolError: The request is invalid, or the worker has sent too many requests.
             harness.compiler.compiler.CompileTimeout: A compiler did not end in time.
         """
         self._asked += 1
@@ -115,15 +117,18 @@ class BuildService:
         raise ProtocolError(f"a request for {str(header['ask'])[:40]!r}")
 
     def resources(self, code: DeviceCode) -> str:
-        """Return ptxas's text about the resources of a module's kernels; raises as `serve` does."""
+        """Return what ptxas prints about the resources of a module's kernels.
+
+        Raises what `serve` raises.
+        """
         return resource_usage(self._toolchain.cuda, self._compiler, self._cache, code)
 
     def cubin(self, code: DeviceCode) -> bytes:
-        """Return a module as machine code; empty if ptxas refuses it; raises as `serve` does."""
+        """Return a module's machine code, empty if ptxas refuses it; raises as `serve` does."""
         return assembled(self._toolchain.cuda, self._compiler, self._cache, code)
 
     def name_of(self, header: dict[str, Any]) -> str:
-        """Return the name of the extension that a request is about, for a message."""
+        """Return the extension's name in an unchecked request, for an error message."""
         return str(header.get("name"))[:128]
 
     def _build(self, extension: Extension) -> Answer:
@@ -142,12 +147,12 @@ class BuildService:
 
 
 def as_tensor(data: bytes) -> torch.Tensor:
-    """Return bytes as a uint8 tensor, as a message carries them."""
+    """Return bytes as a uint8 tensor, in which form a message can carry them."""
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else _NOTHING
 
 
 def extension_of(header: dict[str, Any]) -> Extension:
-    """Return the extension that a worker asks for.
+    """Return the extension that a worker's request describes.
 
     Raises:
         ProtocolError: The request does not describe an extension; the text says why.
@@ -173,7 +178,11 @@ def extension_of(header: dict[str, Any]) -> Extension:
 
 
 def _texts(header: dict[str, Any], key: str) -> tuple[str, ...]:
-    """Return a header's list of short texts without line breaks; raises as `extension_of` does."""
+    """Return the list of texts that a request's header has under a key.
+
+    Raises:
+        ProtocolError: The value is not a list of short texts without line breaks.
+    """
     found = header.get(key)
     if not isinstance(found, list) or len(found) > _MOST_ITEMS:
         raise ProtocolError(f"a request without a list of {key}")
@@ -185,7 +194,7 @@ def _texts(header: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _is_text(value: object) -> TypeGuard[str]:
-    """Return whether a value is a text that a file and a command line can contain."""
+    """Return whether a value is a str that can be written to a file and a command line."""
     if not isinstance(value, str) or "\0" in value:
         return False
     try:

@@ -1,7 +1,8 @@
-"""A submission's worker and its device process: claims of the one, evidence of the other.
+"""A submission's worker together with its device process, which checks the worker's claims.
 
-The worker reports exceptions and where its output is. The device process reports what the device
-did, and reads the output. An answer here combines the two, and evidence replaces a claim.
+The worker, which is untrusted, reports exceptions and where its output is. The device process,
+which is trusted, reports what the device did, and reads the output. An answer here combines both
+reports; where they overlap, the device process's counts.
 """
 
 from __future__ import annotations
@@ -62,9 +63,9 @@ _DISTANCE = 512
 
 
 class DeviceWorker(Worker):
-    """A `Worker` whose answers contain the device process's evidence.
+    """A `Worker` whose answers contain what its device process reports, which can be trusted.
 
-    Only exceptions and the types of outputs are the worker's own claims.
+    Exceptions, the types of outputs and changes of Python's state are the worker's own claims.
     """
 
     _device: DeviceClient
@@ -79,10 +80,10 @@ class DeviceWorker(Worker):
         """Start the worker and its device.
 
         Args:
-            settings: How the worker builds and where it runs.
-            deadlines: Its deadlines.
-            on_build: Is called when a build begins, ends or fails.
-            left: The time that is left to the workers of the check; None for all of it.
+            settings: How the worker builds extensions, and where its kernels run.
+            deadlines: Time limits of the worker.
+            on_build: Function that is called when a build begins, ends or fails.
+            left: The time that is left to all workers of the check; None for the full time.
         """
         left = left or TimeLeft(deadlines)
         self._settings = settings
@@ -91,7 +92,7 @@ class DeviceWorker(Worker):
 
     @property
     def build_folders(self) -> tuple[Path, ...]:
-        """Folders of the worker's builds in the cache, those that do not compile included."""
+        """Folders of the worker's builds in the cache, including builds that do not compile."""
         return self._build_service.folders
 
     def _start_process(self, descriptor: int) -> ProcessTree:
@@ -123,7 +124,7 @@ class DeviceWorker(Worker):
             worker_socket.close()
 
     def close(self) -> None:
-        """Kill the worker and all processes that it started, and end its device."""
+        """Kill the worker and all processes that it started, and end the worker's device."""
         self._device.close()
         self._printed.close()
         super().close()
@@ -136,15 +137,16 @@ class DeviceWorker(Worker):
         seconds: float | None = None,
         max_tensor_bytes: int = MAX_TENSOR_BYTES,
     ) -> Message:
-        """Request one step, and return its answer combined with the device's evidence.
+        """Request one step; return the worker's answer combined with the device process's report.
 
-        A step that is a call has these keys in its header, besides those for the worker:
+        A forward call, that is a step `forward`, `profile` or `time`, can have these further keys
+        in its header:
 
-        - `in_new_memory`: whether inputs lie elsewhere than in the call before;
-        - `arrangement`: their layout;
-        - `vast`: their description, if they are vast;
-        - `schedule`, `budget`: the device's order and its limit of work;
-        - `sample`: the seed of the blocks that run, if not all of them do.
+        - `in_new_memory`: whether the inputs lie in other memory than in the call before;
+        - `arrangement`: memory layout of the inputs;
+        - `vast`: description of the inputs, if only a few parts of them are stored;
+        - `schedule`, `budget`: the device's order of blocks and its limit of work;
+        - `sample`: seed of the random choice of blocks that run, if not all of them do.
 
         Raises:
             WorkerFailure: The worker or the device did not answer in time, died, or gave an invalid
@@ -235,9 +237,9 @@ class DeviceWorker(Worker):
     def _with_outputs(
         self, step: Step, limit: float, header: dict[str, Any], max_tensor_bytes: int
     ) -> Message:
-        """Return the answer with the values and the writers of each output.
+        """Return the answer to a forward call, with values and writers of each output's elements.
 
-        It also marks an output that shares memory with an input or an earlier output.
+        An output that shares memory with an input or an earlier output is marked in the header.
         """
         places = [each["place"] for each in header["outputs"]]
         found = self._read(step, limit, places, max_tensor_bytes)
@@ -259,7 +261,7 @@ class DeviceWorker(Worker):
     def _values(
         self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
     ) -> tuple[Tensor, ...]:
-        """Return the values of parameters, on the CPU."""
+        """Return the values of the model's parameters and buffers, as CPU tensors."""
         found = self._read(step, limit, places, most)
         if "wrong" in found.header:
             self._fail(
@@ -270,15 +272,16 @@ class DeviceWorker(Worker):
 
     @property
     def _told_of_vast(self) -> dict[str, Any]:
-        """Key of the device's requests that describes vast inputs; empty if they are not vast."""
+        """Key that describes vast inputs in requests to the device; empty if none are vast."""
         return {"vast": asdict(self._vast)} if self._vast else {}
 
     def _read(
         self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
     ) -> Message:
-        """Return the values and the writers of tensors; for vast tensors those of their parts.
+        """Return the values of tensors on the device, and who wrote each element.
 
-        The size is checked first, because the places are the worker's claim.
+        Only the parts of a vast tensor that are stored are returned. The total size is checked
+        first, because the untrusted worker has stated the shapes.
         """
         vast = self._vast
         counts = [vast.numbers_of_output if vast else math.prod(each["shape"]) for each in places]
@@ -313,10 +316,10 @@ class DeviceWorker(Worker):
         )
 
     def _within(self, step: Step, limit: float, ask: Callable[[float], Message]) -> Message:
-        """Send the device a request by `ask`, which gets the deadline, and return the answer.
+        """Call `ask` with a deadline, to send the device a request, and return the device's answer.
 
-        This time counts as the worker's, because a worker can keep its device busy: with kernels,
-        or with half a call.
+        The time counts as the worker's, because a worker can keep its device busy: with kernels, or
+        with half a call.
         """
         within = self._left.steps.limit(limit)
         start, self._served_seconds = time.monotonic(), 0.0
@@ -343,7 +346,7 @@ class DeviceWorker(Worker):
         return self._is_broken
 
     def _serve_device(self, header: dict[str, Any]) -> Answer:
-        """Answer the device's request for ptxas; empty if ptxas does not end in time."""
+        """Answer the device's request to run ptxas; the answer is empty if ptxas takes too long."""
         code = DeviceCode(header["ptx"], tuple(header["options"]))
         start = time.monotonic()
         try:
@@ -356,7 +359,10 @@ class DeviceWorker(Worker):
             self._served_seconds += time.monotonic() - start
 
     def _await_message(self, deadline: float) -> float:
-        """Answer the device's requests until the worker sends a message; return the deadline."""
+        """Answer the device's requests until the worker sends a message.
+
+        Return the deadline, to which the time for these answers is added.
+        """
         waiting = select.poll()
         waiting.register(self._channel, select.POLLIN)
         waiting.register(self._device, select.POLLIN)
@@ -374,7 +380,7 @@ class DeviceWorker(Worker):
             deadline += self._pause_since(start)
 
     def _served(self, header: dict[str, Any]) -> Answer:
-        """Answer a worker's request for a build, and allow the device to load its modules."""
+        """Build the extension that a worker requests, and allow the device to load its modules."""
         before = set(self._build_service.built)
         try:
             served = self._build_service.serve(header)

@@ -1,4 +1,4 @@
-"""Settings of a submission's worker, and the part of them that the worker itself gets."""
+"""Settings of a submission's worker, and those of them that the worker itself gets."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ from harness.system.device import Device
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a worker's builds and of its device, for the trusted side.
+    """Settings of a submission's worker, its builds and its device, for the supervisor.
 
     Attributes:
         submission: The submission's file.
-        device: The device on which its kernels run.
-        architecture: Architecture that its kernels are compiled for.
-        cache: Folder of builds.
-        toolchain: Compilers.
+        device: The device on which the submission's kernels run.
+        architecture: GPU architecture that the submission's kernels are compiled for.
+        cache: Folder in which finished builds are stored.
+        toolchain: The compilers.
         libraries: The simulator's shared libraries.
-        properties: The device's properties.
-        schedule: The simulator's order of blocks and warps.
+        properties: The properties that the device reports.
+        schedule: Number of the order in which the simulator runs blocks and warps.
         cores: Number of processes that may run blocks of one launch side by side on the simulator.
         readable: Files and folders that the submission may read besides its own.
-        carried: Readable files from another machine: the file here, and its path there.
-        untrusted: Whether nothing may run outside of a sandbox.
-        run: Name of the run, in which a failed build is not tried again; see `Request.run`.
+        carried: Readable files that came from another machine, as path here to path there.
+        untrusted: Whether to refuse to run the submission or a compiler outside of a sandbox.
+        run: Name of the harness's run. A build that failed in a run is not tried again in the run;
+            see `Request.run`.
     """
 
     submission: Path
@@ -50,11 +51,11 @@ class Settings:
 
     @property
     def target(self) -> Target:
-        """Target that extensions are compiled for: PTX for a device process, also on a GPU."""
+        """Target of builds: PTX, which the device process loads, on the simulator and on a GPU."""
         return Target("simulator", self.architecture)
 
     def instructions(self, limits: Limits, device: int) -> Instructions:
-        """Return the worker's own part of the settings; the arguments are as in `Instructions`."""
+        """Return the settings for the worker itself; the arguments are as in `Instructions`."""
         return Instructions(self.submission, self.libraries, device, self.properties, limits)
 
 
@@ -65,9 +66,9 @@ class Instructions:
     Attributes:
         submission: The submission's file, at its path in the sandbox.
         libraries: The simulator's shared libraries.
-        device: Descriptor of the connection to the device process.
-        properties: The device's properties.
-        limits: Limits that the worker imposes on itself.
+        device: File descriptor of the connection to the device process.
+        properties: The properties that the device reports.
+        limits: Resource limits that the worker imposes on itself.
     """
 
     submission: Path

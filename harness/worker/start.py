@@ -29,9 +29,9 @@ def start_worker(
 
     Args:
         settings: The worker's settings.
-        descriptor: The worker's end of its connection to this side.
+        descriptor: File descriptor of the worker's end of the connection to the supervisor.
         output: File for the worker's printed output.
-        device: The worker's end of its connection to its device process.
+        device: File descriptor of the worker's end of the connection to its device process.
     """
     libraries = settings.libraries
     limits = Limits.for_this_machine(settings.cores)
@@ -55,9 +55,9 @@ def start_worker(
 
 
 def programs_of(libraries: Libraries) -> Programs:
-    """Return the programs for a fork server: a worker and its simulated device.
+    """Return the programs that a fork server can fork: a worker and its simulated device.
 
-    The server imports torch once, so that neither of them has to.
+    The server imports torch once, so that neither program has to.
     """
     # The simulator's runtime is loaded first. Its functions then take precedence over those of a
     # real CUDA runtime that torch loads.
@@ -76,7 +76,7 @@ def _forked(
     The import takes longer than most cases do.
 
     Raises:
-        CannotFork: No fork is possible here.
+        CannotFork: The worker cannot be forked on this machine.
     """
     channel, device = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + len(descriptors))
     words = [str(channel), codec.encode(replace(told, device=device))]

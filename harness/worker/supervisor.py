@@ -1,4 +1,7 @@
-"""The trusted side of a worker: start it, set its deadlines, and end it."""
+"""The supervisor, the trusted side of a worker.
+
+It starts the worker, sets deadlines for it, and ends it.
+"""
 
 from __future__ import annotations
 
@@ -48,15 +51,15 @@ _EXIT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Deadlines:
-    """Seconds after which a worker is killed.
+    """Time limits in seconds; a worker that exceeds one is killed.
 
     Attributes:
         start: For the start of a worker.
         build: For each extension. A build does not count towards the step that requested it.
         step: For the import of the submission, its construction, or one call.
         first_call: For a baseline's first call, in which cuDNN tries algorithms or torch compiles.
-        all_steps: For all steps of a check together, even if its worker was replaced. Starts do not
-            count.
+        all_steps: For all steps of a check together, even if its worker was replaced. The starts of
+            workers do not count.
         all_builds: For all builds of a check together.
     """
 
@@ -78,7 +81,7 @@ class Deadlines:
 
 
 class TimeLeft:
-    """Time that is left to the workers of one check together.
+    """Time that is left to all workers of one check together, for steps and for builds.
 
     A check replaces a worker that has failed. Without common limits, each new worker would have all
     of the time again.
@@ -90,11 +93,11 @@ class TimeLeft:
 
 
 class WorkerFailure(RuntimeError):
-    """A worker that gave no answer, or an invalid one; it is dead by now.
+    """A worker that gave no answer or an invalid one, and that has been killed.
 
     Attributes:
         step: The step that was requested.
-        cause: `timeout`, `crash` or `protocol`.
+        cause: `timeout`, `crash` or `protocol` (an invalid message).
     """
 
     def __init__(
@@ -106,24 +109,25 @@ class WorkerFailure(RuntimeError):
 
 
 class BuildTimeout(TimeoutError):
-    """A build that took too long; the text is the extension's name."""
+    """A build that took too long; the exception's text is the extension's name."""
 
 
 class Worker(ABC):
-    """One worker process, as a context manager; leaving it kills the process and its tree.
+    """One worker process, as a context manager.
 
-    The worker may run untrusted code. So each request has a deadline and a new nonce, and each
-    answer is checked. After the first failure the worker is killed, because an answer that comes
-    late must not be taken for the answer to a later request.
+    Leaving the context kills the process and all processes that it started. The worker may run
+    untrusted code. So each request has a deadline and a new nonce, and each answer is checked.
+    After the first failure the worker is killed, because an answer that comes late must not be
+    taken for the answer to a later request.
     """
 
     def __init__(self, file: Path, deadlines: Deadlines, left: TimeLeft) -> None:
         """Start the process.
 
         Args:
-            file: The file that it runs.
-            deadlines: Its deadlines.
-            left: The time that is left to the workers of the check.
+            file: The Python file that the worker runs: a submission or a reference.
+            deadlines: Time limits of the worker.
+            left: The time that is left to all workers of the check.
         """
         self._file = file
         self._deadlines = deadlines
@@ -137,7 +141,7 @@ class Worker(ABC):
 
     @abstractmethod
     def _start_process(self, descriptor: int) -> ProcessTree:
-        """Start the process, which serves this side on the descriptor, and return it."""
+        """Start and return the process, which will answer requests on the file descriptor."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -163,7 +167,7 @@ class Worker(ABC):
 
     @cached_property
     def source(self) -> str:
-        """Text of the worker's file."""
+        """Source text of the submission or reference that the worker runs."""
         return self._file.read_text(errors="replace")
 
     def request(
@@ -174,14 +178,14 @@ class Worker(ABC):
         seconds: float | None = None,
         max_tensor_bytes: int = MAX_TENSOR_BYTES,
     ) -> Message:
-        """Request one step, and return its answer.
+        """Request one step, and return the worker's answer.
 
         Args:
             step: The step.
             header: Further keys of the request.
             tensors: The request's tensors.
             seconds: Time limit; None for `Deadlines.step`.
-            max_tensor_bytes: Limit of the answer's tensors.
+            max_tensor_bytes: Limit of all tensors of the answer together.
 
         Raises:
             WorkerFailure: The worker did not answer in time, died, or gave an invalid answer.
@@ -205,10 +209,10 @@ class Worker(ABC):
         tensors: Sequence[torch.Tensor] = (),
         max_tensor_bytes: int = 0,
     ) -> Message:
-        """Send a request, if there is one, and return its answer; kill a worker that fails.
+        """Send a request, if `asked` is not None, and return the worker's next answer.
 
-        The worker's time counts towards the time that is left for all steps. The time that it waits
-        for this side does not.
+        A worker that fails is killed. The time counts towards the limit for all steps of the check.
+        The time that the worker waits for the supervisor does not.
         """
         # A start does not count: it is the harness's own work, mostly the import of torch.
         limit = seconds if step == "start" else self._left.steps.limit(seconds)
@@ -255,7 +259,7 @@ class Worker(ABC):
     def _fail(
         self, step: Step, cause: Literal["timeout", "crash", "protocol"], words: str
     ) -> NoReturn:
-        """Kill the worker, because it or its device has failed."""
+        """Kill the worker, and raise a `WorkerFailure` with `words` and the step in its message."""
         self._give_up(WorkerFailure(step, cause, f"{words} while {_PHRASE[step]}"))
 
     def _give_up(self, failure: WorkerFailure) -> NoReturn:
@@ -265,10 +269,10 @@ class Worker(ABC):
 
     @abstractmethod
     def _check(self, step: Step, nonce: str, answer: Message) -> None:
-        """Check that a message is the answer to a request.
+        """Check that a worker's message is a valid answer to a request.
 
         Raises:
-            ProtocolError: The message is not such an answer.
+            ProtocolError: The message is not a valid answer.
         """
 
     def _ask(self, asked: dict[str, Any], tensors: Sequence[torch.Tensor], deadline: float) -> None:
@@ -279,9 +283,9 @@ class Worker(ABC):
             self._channel.send(asked, tensors, deadline)
 
     def _answer(self, deadline: float, max_tensor_bytes: int) -> Message:
-        """Return the next message that is not a request of the worker.
+        """Return the worker's next answer, and serve the requests that the worker sends before it.
 
-        The time that this side takes for the worker's requests is added to the deadline.
+        The time that the supervisor takes to serve them is added to the deadline.
         """
         while True:
             deadline = self._await_message(deadline)
@@ -295,17 +299,22 @@ class Worker(ABC):
                 self._channel.send(header, tensors, deadline)
 
     def _await_message(self, deadline: float) -> float:
-        """Wait until the worker sends a message, and return the deadline, which may have moved."""
+        """Wait until the worker sends a message; return the deadline.
+
+        A subclass may do other work meanwhile, and return a later deadline.
+        """
         return deadline
 
     def _pause_since(self, start: float) -> float:
-        """Return the seconds since `start`, and count them as time in which the worker waited."""
+        """Return the seconds since `start`, and count them as time that the worker has waited."""
         seconds = time.monotonic() - start
         self._paused += seconds
         return seconds
 
     def _served(self, header: dict[str, Any]) -> Answer:
-        """Answer a worker's request.
+        """Return the answer to a request that the worker itself sends, such as one for a build.
+
+        This class refuses every request.
 
         Raises:
             ProtocolError: The request is invalid.
@@ -314,7 +323,7 @@ class Worker(ABC):
         raise ProtocolError(f"a request for {str(header['ask'])[:40]!r}")
 
     def _epitaph(self, step: Step) -> str:
-        """Return how the process ended, and the last line that it printed."""
+        """Return a message that says how the process ended, with the last line that it printed."""
         if not self._process.wait(_EXIT_SECONDS):
             return f"the worker closed the connection while {_PHRASE[step]}"
         last = last_line(self._output)
@@ -323,7 +332,7 @@ class Worker(ABC):
 
 
 def last_line(output: IO[bytes]) -> str:
-    """Return the last line that a process printed into a file, or the end of that line."""
+    """Return the last line of a process's output file, cut to at most 200 characters."""
     size = output.seek(0, os.SEEK_END)
     output.seek(max(0, size - _OUTPUT_TAIL_BYTES))
     text = output.read().decode(errors="replace").strip()
@@ -331,7 +340,7 @@ def last_line(output: IO[bytes]) -> str:
 
 
 _BY_STEP_SECONDS: tuple[Step, ...] = ("import", "construct", "weights", "forward", "profile")
-"""Steps whose deadline users can set."""
+"""Steps whose deadline users can set by --step-seconds."""
 
 _PHRASE: dict[Step, str] = {
     "start": "starting",

@@ -1,5 +1,5 @@
 """The untrusted side of a worker: the code that imports the submission and runs beside it.
 
-The submission can change anything here, so that nothing here can be relied on. The trusted side,
-which asks and checks the answers, is worker/.
+The submission can change anything in this process, so the harness relies on nothing here. The
+supervisor, which sends requests and checks the answers, is worker/.
 """

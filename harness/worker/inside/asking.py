@@ -1,4 +1,4 @@
-"""The worker's requests for builds, in the middle of a step."""
+"""Requests for builds, which a worker sends to the supervisor while it does a step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.messages.channel import Channel
 
 
 class Asking:
-    """The client of the trusted side's `BuildService`."""
+    """The client of the supervisor's `BuildService`."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -19,7 +19,7 @@ class Asking:
         self._lock = threading.Lock()
 
     def build(self, extension: Extension) -> bytes:
-        """Return an extension's shared object.
+        """Return the bytes of an extension's shared object, which the supervisor builds.
 
         Raises:
             ExtensionBuildError: The extension does not compile.

@@ -1,4 +1,4 @@
-"""The worker that times the reference; no untrusted code runs in it.
+"""The worker that times the reference as a baseline; it runs no untrusted code.
 
 `python -m harness.worker.inside.baselines DESCRIPTOR REFERENCE KIND`
 """
@@ -29,7 +29,7 @@ from harness.worker.inside.serving import Steps, serve
 
 
 class BaselineSession:
-    """One kind of baseline, with and without TF32."""
+    """The steps of the worker that times one kind of baseline, with and without TF32."""
 
     def __init__(self, reference: Path, kind: BaselineKind) -> None:
         self._problem = load(reference)
@@ -42,7 +42,7 @@ class BaselineSession:
         self._forwards: dict[str, Callable[..., object]] = {}
 
     def steps(self) -> Steps:
-        """Return the steps, by the names in the trusted side's requests."""
+        """Return the functions that do the steps, by the names in the supervisor's requests."""
         return {"construct": self._construct, "weights": self._set_weights, "time": self._time}
 
     def _construct(self, message: Message) -> Answer:
@@ -64,7 +64,10 @@ class BaselineSession:
         return {}, ()
 
     def _time(self, message: Message) -> Answer:
-        """Time one call on the inputs in the window, and put its output there behind them."""
+        """Time one forward call on inputs in GPU memory that the supervisor shares.
+
+        The output is copied to the same memory, behind the inputs.
+        """
         header = message.header
         forward = self._forward(header["precision"])
         # Memory that two processes have open was measured to be slower to read than memory of one
@@ -84,7 +87,7 @@ class BaselineSession:
         }, ()
 
     def _forward(self, precision: str) -> Callable[..., object]:
-        """Set torch to that precision, and return the model's forward for it."""
+        """Set torch to a precision, `fp32` or `tf32`; return the model's function for it."""
         torch.backends.cudnn.benchmark = self._kind == "cudnn.benchmark"
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
@@ -92,7 +95,7 @@ class BaselineSession:
 
 
 def main() -> None:
-    """Serve the supervisor until it hangs up."""
+    """Run the worker: answer the supervisor's requests until it closes the connection."""
     interpreter.settle()
     die_with_parent()
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))

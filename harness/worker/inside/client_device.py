@@ -28,8 +28,8 @@ class ClientDevice:
 
         Args:
             libraries: The simulator's shared libraries.
-            descriptor: Descriptor of the connection to the device process.
-            properties: The device's properties.
+            descriptor: File descriptor of the connection to the device process.
+            properties: The properties that the device reports.
 
         Raises:
             OSError: The device process does not answer.
@@ -45,10 +45,11 @@ class ClientDevice:
         self._cuda.install()
 
     def recover(self, multiprocessors: int | None = None) -> None:
-        """Clear all errors, even those after which real hardware needs a new process.
+        """Clear all CUDA errors, even those after which real hardware needs a new process.
 
         Args:
-            multiprocessors: Number of multiprocessors that the device reports; None for its own.
+            multiprocessors: Number of multiprocessors that the device reports from now on; None for
+                the number in its properties.
         """
         self._runtime.sim_recover()
         self._cuda.pretend(multiprocessors)
@@ -64,18 +65,18 @@ class ClientDevice:
             raise cuda_error(self._runtime, error, f" ({NOBODY_ASKED})")
 
     def check(self, library: bytes) -> None:
-        """Check that an extension needs no functions of a real GPU's libraries.
+        """Check that the simulator has all functions of CUDA's libraries that an extension needs.
 
         Raises:
-            ImportError: It needs one that the simulator lacks. The text is the dynamic linker's.
-                The linker itself does not raise it if torch has loaded such libraries.
+            ImportError: The simulator lacks one of them. The text is that of the dynamic linker,
+                which does not raise the error itself if torch has loaded CUDA's libraries.
         """
         missing = symbols_of_a_gpu(library)
         if missing:
             raise ImportError(f"undefined symbol: {missing[0]}")
 
     def tensor_at(self, place: Place) -> Tensor:
-        """Return the tensor that the trusted side has put there in the device's memory."""
+        """Return the tensor on the device that has this address, shape, strides and dtype."""
         found: Tensor = torch.ops.harness.tensor_at(
             place["address"], place["shape"], place["strides"], DTYPES[place["dtype"]]
         )
@@ -83,12 +84,12 @@ class ClientDevice:
 
 
 def places_of(tensors: Sequence[Tensor]) -> list[Place]:
-    """Return the places of tensors on the device."""
+    """Return the address, shape, strides and dtype of each device tensor, as plain data."""
     return [place_of(tensor) for tensor in tensors]
 
 
 def place_of(tensor: Tensor) -> Place:
-    """Return the place of a tensor on the device."""
+    """Return the address, shape, strides and dtype of a device tensor, as plain data."""
     return {
         "address": tensor.data_ptr() if tensor.numel() else 0,
         "shape": list(tensor.shape),

@@ -1,6 +1,6 @@
-"""Conversion of a submission's exception to a report's fault.
+"""Conversion of a submission's exception to the fault of a report.
 
-It runs in the worker, so the result is the worker's claim.
+The conversion runs in the worker, so the harness does not trust the result.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Fault:
     """The reason why a step of a submission failed.
 
     Attributes:
-        kind: Kind of the reason.
-        message: One line.
+        kind: Kind of the reason, such as `build` or `refusal`.
+        message: The reason in one line.
         detail: The compiler's output, or the traceback within the submission.
     """
 
@@ -39,7 +39,7 @@ class Fault:
     detail: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data for a message."""
+        """Return the fault as plain data for a message."""
         return asdict(self)
 
 
@@ -107,7 +107,10 @@ _LIBRARIES = "cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc|nccl|nvjpeg|cutl
 
 
 def _missing_library(output: str) -> str | None:
-    """Return the message for a build that uses a missing library; None for any other output."""
+    """Return the message for a build that uses a library which the harness lacks.
+
+    Return None for any other compiler output.
+    """
     header = re.search(rf"fatal error: ((?:{_LIBRARIES})[\w./]*): No such file", output)
     if header:
         return (
@@ -130,11 +133,11 @@ _PARTS_OF_TORCH = {
     "pin_memory=True requires a CUDA": "pinned memory for torch",
     "Cannot access accelerator device": "torch.accelerator",
 }
-"""Parts of messages of a CPU-only torch, each with the missing part that it is about."""
+"""Parts of error messages of a CPU-only torch, each with the missing part of CUDA."""
 
 
 def _undefined_symbol(error: BaseException) -> str | None:
-    """Return the function that a loader did not find; None for any other error."""
+    """Return the name of the function that a loader did not find; None for any other error."""
     symbol = re.search(r"undefined symbol: (\w+)", str(error))
     if not symbol or not isinstance(error, ImportError | OSError):
         return None
@@ -143,7 +146,7 @@ def _undefined_symbol(error: BaseException) -> str | None:
 
 
 def _missing_part(error: BaseException) -> str | None:
-    """Return the part of CUDA that a CPU-only torch lacks; None for any other error."""
+    """Return the name of the part of CUDA that a CPU-only torch lacks; None for other errors."""
     dummy = re.search(r"Tried to instantiate dummy base class (\w+)", str(error))
     if dummy:
         return f"torch.cuda.{dummy[1]}"
@@ -157,7 +160,7 @@ def _missing_part(error: BaseException) -> str | None:
 
 
 def demangled(symbol: str) -> str:
-    """Return a C++ symbol as its name in the source; any other symbol as it is."""
+    """Return a C++ symbol as its name in the source; any other symbol is returned unchanged."""
     demangle = ctypes.CDLL("libstdc++.so.6").__cxa_demangle
     demangle.restype = ctypes.c_void_p
     text = demangle(symbol.encode(), None, None, None)
@@ -180,16 +183,16 @@ def _encodable(text: str) -> str:
 
 
 def _own_frames(error: BaseException, submission: Path) -> list[traceback.FrameSummary]:
-    """Return the frames of a traceback that are in the submission's file."""
+    """Return those frames of an exception's traceback that are in the submission's file."""
     frames = traceback.extract_tb(error.__traceback__)
     return [frame for frame in frames if Path(frame.filename) == submission]
 
 
 def _is_refusal(error: BaseException, submission: Path) -> bool:
-    """Return whether the submission itself refuses: by `raise`, `assert` or TORCH_CHECK.
+    """Return whether the submission refuses its input: by `raise`, `assert` or TORCH_CHECK.
 
-    Other code's exception, which a mistake in the submission has caused, is not a refusal. Neither
-    is an exception with one of CUDA's errors.
+    An exception that other code raises, because of a mistake in the submission, is not a refusal.
+    Neither is an exception with one of CUDA's errors.
     """
     if _CUDA_ERROR.search(str(error)) or not isinstance(error, Exception):
         return False

@@ -19,7 +19,7 @@ from harness.worker.settings import Instructions
 
 
 def main() -> None:
-    """Serve the supervisor until it hangs up."""
+    """Run the worker: answer the supervisor's requests until it closes the connection."""
     interpreter.settle()
     die_with_parent()
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))

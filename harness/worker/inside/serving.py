@@ -8,16 +8,16 @@ from harness.messages.channel import Answer, Channel, Disconnected, Message
 from harness.worker.inside.faults import Fault
 
 Steps = Mapping[str, Callable[[Message], Answer]]
-"""A worker's steps, by the names in the trusted side's requests."""
+"""A worker's steps, by the names in the supervisor's requests."""
 
 
 def serve(channel: Channel, steps: Steps, describe: Callable[[BaseException], Fault]) -> None:
-    """Serve the supervisor until it hangs up.
+    """Answer the supervisor's requests until it closes the connection.
 
     Args:
         channel: Connection to the supervisor.
-        steps: The steps.
-        describe: Returns the fault for a step's exception.
+        steps: Functions that do the steps, by the names in requests.
+        describe: Function that returns the fault for an exception that a step raised.
     """
     channel.send({"nonce": ""})
     try:

@@ -1,7 +1,7 @@
 """The submission's side of a check: import, construct and run the submission.
 
-All of this runs beside untrusted code. Its reports are claims, and the trusted side judges the
-outputs.
+This code runs beside untrusted code, so the harness does not trust its reports. The supervisor
+judges the outputs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.worker.settings import Instructions
 
 
 class Session:
-    """One submission's steps in this process."""
+    """The steps of a check that run in the submission's own process."""
 
     def __init__(self, told: Instructions, asking: Asking) -> None:
         self._submission = SubmissionModule(told.submission)
@@ -42,13 +42,17 @@ class Session:
         self._imported: list[Finding] = []
 
     def _build(self, extension: Extension) -> bytes:
-        """Return an extension's shared object, built by the trusted side and checked here."""
+        """Return the bytes of an extension's shared object, which the supervisor builds.
+
+        Raises:
+            ImportError: The extension needs a function that the simulator lacks.
+        """
         library = self._asking.build(extension)
         self._device.check(library)
         return library
 
     def steps(self) -> dict[str, Callable[[Message], Answer]]:
-        """Return the steps, by the names in the trusted side's requests."""
+        """Return the functions that do the steps, by the names in the supervisor's requests."""
         return {
             "import": self.import_submission,
             "construct": self.construct,
@@ -64,7 +68,10 @@ class Session:
         return {}, ()
 
     def construct(self, message: Message) -> Answer:
-        """Construct `ModelNew` on the device, and answer with its parameters and buffers."""
+        """Construct `ModelNew` on the device.
+
+        The answer has the address and layout of each parameter and buffer.
+        """
         header = message.header
         self._model = None
         self._numbers = dict(header["numbers"])
@@ -83,7 +90,7 @@ class Session:
         return {**told, "names": list(state), "findings": list(map(asdict, findings))}, tensors
 
     def set_weights(self, message: Message) -> Answer:
-        """Overwrite parameters and buffers in place."""
+        """Overwrite the model's parameters and buffers in place."""
         state = self._state()
         names: Sequence[str] = message.header["names"]
         with torch.no_grad():
@@ -92,7 +99,7 @@ class Session:
         return {}, ()
 
     def run(self, message: Message) -> Answer:
-        """Call the model on inputs at the places that the trusted side names.
+        """Call the model on the inputs that the request describes by address and layout.
 
         The request is the same for a call that is checked, counted or timed.
         """
@@ -110,7 +117,7 @@ class Session:
         return {**header, "findings": list(map(asdict, findings))}, tensors
 
     def forget(self, _: Message) -> Answer:
-        """Drop the model, so that only memory that its C++ has not freed is left.
+        """Drop the model, so that only memory that its C++ code has not freed is left.
 
         The answer names the constants of the reference that the submission has read.
         """
@@ -124,7 +131,7 @@ class Session:
         return self._model
 
     def _state(self) -> dict[str, torch.Tensor]:
-        """Return the model's parameters and buffers, by name."""
+        """Return the model's parameters and buffers that messages can carry, by name."""
         assert self._model is not None, "construct comes first"  # noqa: S101
         state = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
         # Messages cannot carry some dtypes, such as complex ones. No weight has such a counterpart.

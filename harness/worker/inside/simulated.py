@@ -1,4 +1,4 @@
-"""A worker that is started anew, with the simulator's CUDA runtime.
+"""A worker that is started as a new process, with the simulator's CUDA runtime.
 
 `python -m harness.worker.inside.simulated RUNTIME DESCRIPTOR INSTRUCTIONS`; the last two arguments
 are those of main.py.

@@ -1,8 +1,8 @@
-"""Watch of the process's state: torch's settings, functions of modules, the current stream.
+"""Search for changes that a submission makes to its process, such as to torch's settings.
 
-No change of it reaches the trusted side. It is watched all the same, because a submission that
-changes it is written against an evaluator, this one or another. The watch runs beside the
-submission, so its findings are claims.
+No such change affects the supervisor. It is reported all the same, because a submission that makes
+it is written to influence an evaluator, this one or another. The search runs beside the submission,
+so the harness does not trust its findings.
 """
 
 from __future__ import annotations
@@ -75,13 +75,14 @@ _LIGHT: Mapping[str, Callable[[], object]] = {
 
 
 class StateWatch:
-    """A comparison of the process's state with its state at the last look.
+    """A comparison of the process's state, such as torch's settings, with an earlier state.
 
-    It must be made before the submission is imported.
+    Each call of `changes` compares with the state at the call before. The object must be made
+    before the submission is imported.
     """
 
     def __init__(self) -> None:
-        """Take the first look."""
+        """Remember the present state."""
         self._modules = {module.__name__: sys.modules.get(module.__name__) for module in _MODULES}
         holders: list[tuple[str, object]] = [(m.__name__, m) for m in _MODULES]
         holders += [(f"{c.__module__}.{c.__name__}", c) for c in _CLASSES]
@@ -96,13 +97,13 @@ class StateWatch:
         self._threads = set(threading.enumerate())
 
     def changes(self, when: str, *, random: bool = False, thorough: bool = True) -> list[Finding]:
-        """Return findings of the changes since the last look; each change is found once.
+        """Return a finding for each change of the process's state since the last call.
 
         Args:
             when: When the change happened, for messages, such as "during import".
-            random: Whether to report a use of the random generator, too.
-            thorough: Whether to look at the harness's own modules, too. These are hundreds. A
-                lasting change there is found at the next thorough look.
+            random: Whether to report a use of torch's random generator, too.
+            thorough: Whether to examine the harness's own modules, too. These are hundreds. A
+                lasting change in them is found at the next thorough call.
         """
         found = [
             *self._replaced(when, thorough),
@@ -153,7 +154,7 @@ class StateWatch:
 
 
 class _Functions:
-    """The functions of a module or a class at the last look.
+    """The functions of a module or a class when they were last examined.
 
     A function that is replaced, or gets other code, is a change. Comparisons use `is`, because an
     untrusted class may define `==`.
@@ -168,7 +169,7 @@ class _Functions:
         self._remember()
 
     def are_as_remembered(self) -> bool:
-        """Return whether nothing at all has changed.
+        """Return whether no attribute of the module or class has changed.
 
         This test is quick, because it is made for hundreds of modules after a call.
         """
@@ -180,7 +181,7 @@ class _Functions:
         )
 
     def replaced(self) -> Iterator[str]:
-        """Yield the names of the functions that were replaced since the last look."""
+        """Yield the names of the functions that were replaced since the last call."""
         now, known = self._now, self._known
         for key in [key for key, before in known.items() if not _is(now.get(key), before)]:
             is_wrapped = (self._name, key) == _WRAPPED_BY_COMPILER and _wraps(
@@ -196,25 +197,25 @@ class _Functions:
         self._remember()
 
     def _remember(self) -> None:
-        """Store names, values and code for `are_as_remembered`."""
+        """Store names, values and code of the functions for `are_as_remembered`."""
         self._keys, self._values = list(self._now), list(self._now.values())
         self._coded = [value for value in self._values if isinstance(value, FunctionType)]
         self._codes = [value.__code__ for value in self._coded]
 
 
 def _known(value: object) -> tuple[object, object]:
-    """Return what identifies a function together with its code."""
+    """Return a function and its code object, to recognise the function later."""
     return value, getattr(value, "__code__", None)
 
 
 def _is(value: object, known: tuple[object, object]) -> bool:
-    """Return whether a value is the known one, with the same code."""
+    """Return whether a value is the function in `known`, and still has the same code object."""
     # `==` would call a method that an untrusted class may define.
     return all(now is before for now, before in zip(_known(value), known, strict=True))
 
 
 def _wraps(value: object, known: tuple[object, object]) -> bool:
-    """Return whether a value is torch's own wrapper around the known function."""
+    """Return whether a value is torch's own wrapper around the function in `known`."""
     code = getattr(value, "__code__", None)
     inside = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
     is_torch_own = any(code is constant for constant in _compile._disable_dynamo.__code__.co_consts)
@@ -222,7 +223,7 @@ def _wraps(value: object, known: tuple[object, object]) -> bool:
 
 
 def _own() -> Iterator[tuple[str, object]]:
-    """Yield the names and objects of the harness's modules in this process and their classes."""
+    """Yield name and object of each of the harness's modules in this process, and their classes."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == _PACKAGE:
             yield name, module
@@ -232,7 +233,7 @@ def _own() -> Iterator[tuple[str, object]]:
 
 
 def _read(settings: Mapping[str, Callable[[], object]]) -> dict[str, str]:
-    """Return the settings' values as text."""
+    """Return the value of each setting as text, by the setting's name."""
     values = {}
     for name, read in settings.items():
         try:

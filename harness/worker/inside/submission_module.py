@@ -14,8 +14,8 @@ from typing import Any
 class SubmissionModule:
     """A submission's file as a module.
 
-    KernelBench executes reference and submission in one namespace. Here the submission gets the
-    constants of the reference alone, as literals.
+    KernelBench executes reference and submission in one namespace. Here the submission can read
+    only the constants of the reference, as literals.
     """
 
     def __init__(self, path: Path) -> None:
@@ -27,7 +27,10 @@ class SubmissionModule:
         self._module: Any = None
 
     def execute(self, constants: Mapping[str, str]) -> None:
-        """Execute the file as a new module, which may read these constants, literals by name."""
+        """Execute the file as a new module.
+
+        `constants` are the reference's constants that the module may read: Python literals by name.
+        """
         spec = importlib.util.spec_from_file_location(self._name, self._path)
         if spec is None or spec.loader is None:
             raise ImportError(f"{self._path.name} is not a Python file")
@@ -44,10 +47,11 @@ class SubmissionModule:
         self._module = module
 
     def configure(self, constants: Mapping[str, str]) -> bool:
-        """Give the module the constants of another configuration.
+        """Give the module the reference's constants for another configuration.
 
         Returns:
-            Whether the file was executed again, because it had read another value at import.
+            True if the file was executed again, because a constant that it read at import has
+            changed.
         """
         known = self._builtins.constants
         is_as_imported = all(known[n] == constants.get(n) for n in self._read_at_import)
@@ -58,7 +62,7 @@ class SubmissionModule:
         return False
 
     def construct(self, *positional: object, **named: object) -> Any:
-        """Return a new `ModelNew`."""
+        """Return a new instance of the submission's `ModelNew`."""
         return self._module.ModelNew(*positional, **named)
 
     def names_read(self) -> list[str]:
@@ -67,7 +71,7 @@ class SubmissionModule:
 
 
 class _Builtins(dict[str, Any]):
-    """The names that a module can read without defining them.
+    """The `__builtins__` of a submission's module: Python's own, and the reference's constants.
 
     Python looks a name up here if the module does not define it, at import and in any function.
 
@@ -82,7 +86,7 @@ class _Builtins(dict[str, Any]):
         self.give(constants)
 
     def give(self, constants: Mapping[str, str]) -> None:
-        """Replace the constants."""
+        """Replace the reference's constants."""
         self.constants = constants
         self._values = {name: ast.literal_eval(text) for name, text in constants.items()}
 
@@ -94,6 +98,9 @@ class _Builtins(dict[str, Any]):
 
 
 def _module_name(path: Path) -> str:
-    """Return the file's name, with a suffix if another module has it: torch.py is not torch."""
+    """Return a name for the submission's module: the file's name, if no other module has it.
+
+    Otherwise the name gets a suffix, so that a file torch.py does not replace torch.
+    """
     is_taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
     return f"{path.stem}_of_submission" if is_taken else path.stem

@@ -1,4 +1,4 @@
-"""Search for an extension's symbols that only the libraries of a real GPU have.
+"""Search for functions that an extension would take from a real GPU's libraries.
 
 A torch that was built for CUDA loads those libraries. If the simulator lacks a function, the
 dynamic linker would take the real one. The call would fail for want of a GPU, and the message would
@@ -32,7 +32,7 @@ class _Where(ctypes.Structure):
 
 
 def symbols_of_a_gpu(library: bytes) -> list[str]:
-    """Return the undefined symbols of a shared object that CUDA's libraries would provide here."""
+    """Return a shared object's undefined symbols that this process finds in CUDA's libraries."""
     table = ELFFile(io.BytesIO(library)).get_section_by_name(".dynsym")
     if not isinstance(table, SymbolTableSection):
         return []
@@ -41,7 +41,7 @@ def symbols_of_a_gpu(library: bytes) -> list[str]:
 
 
 def _is_of_a_gpu(name: str) -> bool:
-    """Return whether this process finds a symbol in one of CUDA's libraries."""
+    """Return whether this process would find a symbol in one of CUDA's own libraries."""
     process = ctypes.CDLL(None)
     try:
         address = ctypes.cast(process[name], ctypes.c_void_p)

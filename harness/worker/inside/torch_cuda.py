@@ -22,7 +22,10 @@ _DISABLE_TIMING, _BLOCKING_SYNC = 2, 1
 
 
 def cuda_error(runtime: ctypes.CDLL, error: int, remark: str = "") -> Exception:
-    """Return the exception that torch raises for a cudaError_t, with the runtime's reason."""
+    """Return the exception that torch raises for a cudaError_t.
+
+    The text has the reason that the harness's CUDA runtime gives, and `remark` at its end.
+    """
     why = runtime.sim_explanation(error).decode()
     text = f"CUDA error: {runtime.cudaGetErrorString(error).decode()}"
     return torch.AcceleratorError(f"{text}{f' ({why})' if why else ''}{remark}")
@@ -57,7 +60,7 @@ class Calls:
 
 
 class Event:
-    """A CUDA event with torch's interface; like torch's, the first record creates it."""
+    """A CUDA event with torch's interface; the first `record` creates it, as in torch."""
 
     calls: ClassVar[Calls]
 
@@ -103,7 +106,7 @@ class Event:
         """Return the milliseconds from this event to `end`, by this machine's clock.
 
         Raises:
-            ValueError: One of them was not made for timing, or not recorded.
+            ValueError: One of the events was not made for timing, or not recorded.
         """
         if (self._flags | end._flags) & _DISABLE_TIMING:
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -176,7 +179,7 @@ class Stream:
         event.wait(self)
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Record an event on this stream, a new one for None, and return it."""
+        """Record an event on this stream, and return the event; None makes a new event."""
         event = event or cast(Any, torch.cuda).Event()
         event.record(self)
         return event
@@ -188,7 +191,7 @@ def _handle_of(calls: Calls, stream: Stream | None) -> ctypes.c_void_p:
 
 
 class ClientCuda:
-    """The functions of `torch.cuda`, over the harness's CUDA runtime."""
+    """Replacements for functions of `torch.cuda`, which call the harness's CUDA runtime."""
 
     def __init__(self, runtime: ctypes.CDLL, properties: DeviceProperties) -> None:
         self._calls = Calls(runtime)
@@ -224,7 +227,7 @@ class ClientCuda:
         cast(Any, torch.Tensor).pin_memory = lambda tensor, _device=None: tensor.clone()
 
     def pretend(self, multiprocessors: int | None) -> None:
-        """Report that number of multiprocessors as the device's; None for its own."""
+        """Set the number of multiprocessors that the device reports; None restores the real one."""
         count = multiprocessors or self._real.multi_processor_count
         self._device = replace(self._real, multi_processor_count=count)
         self._runtime.sim_pretend_multiprocessors(count)
@@ -287,7 +290,7 @@ class ClientCuda:
         }
 
     def manual_seed(self, seed: int) -> None:
-        """Seed the device's random numbers."""
+        """Seed the device's random number generator."""
         self._runtime.sim_seed(int(seed) % 2**64)
 
     def synchronize(self, device: object = None) -> None:
@@ -300,17 +303,17 @@ class ClientCuda:
         self._calls("cudaDeviceSynchronize")
 
     def current_stream(self, device: object = None) -> Stream:
-        """Return the calling thread's stream."""
+        """Return the stream that the calling thread has set, or the default stream."""
         check_device(device)
         return self.external_stream(self._runtime.sim_current_stream() or 0)
 
     def default_stream(self, device: object = None) -> Stream:
-        """Return the stream of a thread that has not chosen one."""
+        """Return the default stream, on which a thread works until it sets another one."""
         check_device(device)
         return self._streams[0]
 
     def external_stream(self, handle: int, device: object = None) -> Stream:
-        """Return the stream with that cudaStream_t."""
+        """Return the `Stream` object of a cudaStream_t."""
         check_device(device)
         if handle not in self._streams:
             self._streams[handle] = self._stream(cuda_stream=handle)
@@ -333,22 +336,22 @@ class ClientCuda:
             self.set_stream(outer)
 
     def memory_allocated(self, device: object = None) -> int:
-        """Return the bytes that are allocated, by tensors or cudaMalloc."""
+        """Return how many bytes are allocated now, by tensors or cudaMalloc."""
         check_device(device)
         return int(self._runtime.sim_live_bytes())
 
     def max_memory_allocated(self, device: object = None) -> int:
-        """Return the most bytes that were allocated at a time."""
+        """Return the most bytes that were allocated at the same time since the last reset."""
         check_device(device)
         return int(self._runtime.sim_peak_bytes())
 
     def reset_peak_memory_stats(self, device: object = None) -> None:
-        """Restart the peak at the bytes that are allocated now."""
+        """Reset the result of `max_memory_allocated` to the bytes that are allocated now."""
         check_device(device)
         self._runtime.sim_reset_peak()
 
     def mem_get_info(self, device: object = None) -> tuple[int, int]:
-        """Return the free bytes and all bytes of the device's memory."""
+        """Return the free and the total bytes of the device's memory."""
         check_device(device)
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self._calls("cudaMemGetInfo", ctypes.byref(free), ctypes.byref(total))
@@ -356,7 +359,7 @@ class ClientCuda:
 
 
 def _missing(what: str) -> object:
-    """Return a function that raises `UnsupportedCall` for that part of torch."""
+    """Return a function that raises `UnsupportedCall` for the part of torch that `what` names."""
 
     def refuse(*_arguments: object, **_options: object) -> None:
         raise UnsupportedCall(what)
@@ -386,7 +389,9 @@ class DeviceContext:
 
 
 def check_device(device: object) -> None:
-    """Accept None, the only device, and torch's -1 for the current device.
+    """Check that a device is the only one that exists; accept None and torch's -1, too.
+
+    None and -1 mean the current device.
 
     Raises:
         torch.AcceleratorError: The device does not exist.

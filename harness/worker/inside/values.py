@@ -1,6 +1,7 @@
 """A submission's inputs, weights and outputs, which stay on the device.
 
-The trusted side writes and reads them there. Messages contain only their places.
+The supervisor writes and reads them on the device. Messages contain only their addresses, shapes,
+strides and dtypes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from harness.worker.inside.client_device import ClientDevice, place_of, places_o
 
 
 class Values:
-    """The tensors of one submission's calls."""
+    """The inputs and outputs of a submission's calls, as tensors on the device."""
 
     def __init__(self, device: ClientDevice) -> None:
         self._device = device
@@ -23,19 +24,22 @@ class Values:
         self._outputs: list[Tensor] = []
 
     def forget(self) -> None:
-        """Drop the inputs and outputs."""
+        """Drop the inputs and outputs of the last call."""
         self._inputs, self._outputs = [], []
 
     def told(self, tensors: Sequence[Tensor]) -> Answer:
-        """Return an answer with the places of tensors."""
+        """Return an answer with the address, shape, strides and dtype of each tensor."""
         return {"places": places_of(tensors)}, ()
 
     def given(self, message: Message) -> Sequence[Tensor]:
-        """Return the tensors at the message's places."""
+        """Return the device tensors that a message describes by address and layout."""
         return [self._device.tensor_at(place) for place in message.header["places"]]
 
     def inputs(self, message: Message) -> Sequence[Tensor]:
-        """Return the tensors at the message's places; the same objects for the same places."""
+        """Return the input tensors that a message describes by address and layout.
+
+        They are the same objects as in the last call if none of the inputs has moved.
+        """
         # The trusted side has read the last outputs. It finds an output that is returned twice by
         # the serial number of its allocation.
         self._outputs = []
@@ -45,7 +49,10 @@ class Values:
         return self._inputs
 
     def checked(self, output: object, inputs: Sequence[Tensor]) -> Answer:
-        """Return an answer with the type and place of the output, or of each in a tuple or list."""
+        """Return an answer that describes what forward returned: a tensor, or a tuple or list.
+
+        It has the type of the result, and the type, address and layout of each tensor.
+        """
         outputs = output if isinstance(output, tuple | list) else [output]
         told = [self._told_of(each, inputs) for each in outputs]
         return {"type": _kind(output), "outputs": told}, ()
