@@ -1,4 +1,4 @@
-"""Checks of a call's answer beside its numbers: its kind, and whose work it is."""
+"""Checks of a call's outputs besides their values: their type, and which kernels made them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ _TENSOR = "torch.Tensor"
 
 @dataclass(frozen=True)
 class Output:
-    """One output of a call.
+    """One output tensor of a forward call of the submission.
 
     Attributes:
-        value: The numbers, on the CPU or a GPU, where they were read.
-        writers: What wrote each element: `UNWRITTEN`, `OTHER` or `KERNEL`; uint8 of the value's
+        value: The elements, on the CPU or a GPU.
+        writers: For each element, the kind of its writer: none (`UNWRITTEN`), one of the
+            submission's kernels (`KERNEL`), or anything else (`OTHER`). uint8, of the value's
             shape.
-        address: Address of the first element.
+        address: Device address of the first element.
     """
 
     value: Tensor
@@ -44,11 +45,12 @@ class Output:
 
 
 def wrong_kind(answer: Message, outputs: int | None) -> str | None:
-    """Return why an answer does not have outputs of the right kind, or None.
+    """Return what is wrong with the type, number or memory of a call's outputs, or None.
 
     Args:
-        answer: The answer to a call.
-        outputs: Number of outputs that the reference returns, as in `Problem.outputs`.
+        answer: The worker's answer to a forward call.
+        outputs: Number of tensors in the tuple that the reference returns; None if it returns one
+            tensor (`Problem.outputs`).
     """
     header = answer.header
     if header.get("wrong"):
@@ -69,7 +71,7 @@ def wrong_kind(answer: Message, outputs: int | None) -> str | None:
 
 
 def _wrong(told: Mapping[str, Any]) -> str:
-    """Return why one output is not of the right kind, or ""."""
+    """Return what is wrong with the type, device or memory of one output, or ""."""
     if told["type"] != _TENSOR:
         return f"forward returned {told['type']}, not a tensor"
     if told["device"] != "cuda":
@@ -82,10 +84,11 @@ def _not_sent(answer: Message) -> str | None:
 
 
 def outputs_of(answer: Message) -> Sequence[Output]:
-    """Return the outputs in an answer of the right kind.
+    """Return the outputs in an answer that `wrong_kind` accepts.
 
     Raises:
-        StepFault: The answer does not say what wrote each element, which the device always says.
+        StepFault: The answer lacks the writers of an output's elements, which the device always
+            sends.
     """
     values, writers = answer.tensors[::2], answer.tensors[1::2]
     if [each.shape for each in values] != [each.shape for each in writers]:
@@ -96,7 +99,7 @@ def outputs_of(answer: Message) -> Sequence[Output]:
 
 
 def describe_unwritten(unwritten: Tensor) -> str:
-    """Describe the elements of an output that nothing wrote; at least one has to be True."""
+    """Return a message with the number and first index of unwritten elements; one must be True."""
     first = tuple(int(i) for i in unwritten.nonzero()[0])
     return (
         f"{int(unwritten.sum())} of {unwritten.numel()} output elements were never written, "
@@ -105,10 +108,10 @@ def describe_unwritten(unwritten: Tensor) -> str:
 
 
 class OwnWork:
-    """The judge of whether calls of one case are a submission's own work.
+    """The judge of whether a submission's own kernels did the work of a case's calls.
 
     Attributes:
-        need: Work that a call of the case takes; None if unknown.
+        need: Number of products that an output of the case sums, and sizes; None if unknown.
     """
 
     def __init__(self, problem: Problem, case: Case, source: str) -> None:
@@ -127,14 +130,14 @@ class OwnWork:
         is_dense: bool,
         is_first: bool,
     ) -> Judged:
-        """Judge one call by its answer.
+        """Judge whether the submission's own kernels did the work of one call.
 
         Args:
-            answer: The answer, with the device's record of the call.
-            outputs: The outputs of the call; several are judged as one.
-            operands: Sizes of what the call was given.
-            is_dense: True if kernels must not leave out elements.
-            is_first: True for the first call of the model.
+            answer: The worker's answer, with the device's record of operators, kernels and copies.
+            outputs: The outputs of the call; several are flattened and judged as one tensor.
+            operands: Sizes in bytes of the call's inputs and weights.
+            is_dense: True if elements that the submission's kernels did not write count against it.
+            is_first: True for the first call of the model, in which device code may still be built.
         """
         output, writers = outputs[0].value, outputs[0].writers
         if len(outputs) > 1:
@@ -152,10 +155,10 @@ class OwnWork:
         return judge_work(self.need, during, before, output, written, self._source)
 
     def is_told_by_writers(self, values: Values, outputs: Sequence[Output]) -> bool:
-        """Return whether kernels have to write any element of the right outputs.
+        """Return whether the kernels of a right submission must write at least one output element.
 
-        They do not if inputs of zeros give the same outputs. An example is a transposed convolution
-        whose inputs all fall into the padding: its output is zeros, and nothing is added to them.
+        They need not if inputs of zeros give the same outputs. An example is a transposed
+        convolution without a bias whose inputs all fall into the padding: its output is all zeros.
         """
         if self.need is not None or any(bool((each.writers == KERNEL).any()) for each in outputs):
             return True
@@ -171,7 +174,7 @@ class OwnWork:
 
     @cached_property
     def _operations(self) -> Sequence[Operation]:
-        """The operators that the reference calls; empty if it cannot be run for that."""
+        """The operators that the reference calls in this case; empty if they cannot be recorded."""
         with suppress(Exception):  # a reference may need values to know what it does
             return operations_of(self._problem, self._case)
         with suppress(Exception):  # or a GPU

@@ -1,4 +1,4 @@
-"""Run of one case in a worker, with a judgement of each of its outputs."""
+"""The check of one case: its forward calls in a worker, and the judgement of their outputs."""
 
 from __future__ import annotations
 
@@ -79,25 +79,29 @@ _MOST_DRAWN = 1 << 22
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """A case's report, with what the submission's report is made from.
+    """A case's report, with further results that the submission's report needs.
 
     Attributes:
         report: The report of the case.
         case: The case.
-        wrong: The first wrong output of the right kind.
-        other: Another failure, if `wrong` is None: an output of another shape, or one beside which
-            something was written. It has no elements if an access to memory stopped the call.
-        wrong_shape: The shape of an output of another shape, with as many dimensions as the right
-            one.
-        initialised_alike: True if ModelNew's seeded initialisation is the reference's; None if they
-            could not be compared.
-        worker_failed: True if the worker is dead now.
-        wrong_inputs: Sentence that names the inputs of wrong outputs; empty if the first call is
-            wrong, or none.
-        kernels: Counters of the kernels in the first run of the own configuration on the simulator.
-        spent: Thread-instructions of the case's calls on the simulator.
-        roundings: Operands that were rounded, for each call that showed it.
-        division: What torch did and what the kernels, if the case passed.
+        wrong: The first output that has the right shape and wrong elements; None if there is none.
+        other: Another failure, if `wrong` is None: an output of another shape, or an output beside
+            which a kernel wrote. It has no elements if a memory error stopped the call.
+        wrong_shape: The shape of an output that has a wrong shape with the right number of
+            dimensions; None without such an output.
+        initialised_alike: True if ModelNew initialises its weights with the same values as the
+            reference after the same seed; None if they could not be compared.
+        worker_failed: True if the worker failed during the case, so that it can run no further
+            case.
+        wrong_inputs: Sentence that names the calls with wrong outputs by their inputs; empty if the
+            first call is wrong, or if no call is.
+        kernels: Counters of each kernel in the first call of the problem's own configuration on the
+            simulator; empty for other cases.
+        spent: Number of thread-instructions that the simulator executed in the case's calls.
+        roundings: Operands that the submission rounded to fewer bits, for each call whose errors
+            show it.
+        division: Which operators torch ran in the case and which the kernels; None unless the case
+            passed.
     """
 
     report: CaseReport
@@ -115,7 +119,7 @@ class CaseOutcome:
 
 
 class CaseCheck:
-    """The check of one case in one worker."""
+    """The check of a submission in one case, by one worker."""
 
     def __init__(
         self,
@@ -136,9 +140,10 @@ class CaseCheck:
             worker: The worker, which has imported the submission.
             oracle_device: The device on which the oracle computes.
             budget: The most thread-instructions of a call on the simulator; None for no limit.
-            own: The reference with its own sizes; None if `problem` has them.
-            sample: Seed of the blocks that run; None for all.
-            division: How the problem's own configuration divided the work, if it passed.
+            own: The reference with the sizes of its file; None if `problem` has these sizes.
+            sample: Seed that selects the thread blocks to run; None to run all blocks.
+            division: How the submission divides the work between torch and its kernels in the
+                problem's own configuration; None unless that passed.
         """
         self._problem = problem
         self._own = own or problem
@@ -216,8 +221,8 @@ class CaseCheck:
     def _run_calls(self) -> None:
         """Make each call, and judge its answer while the worker makes the next one.
 
-        At most one judgement runs at a time, in the order of the calls. Its exceptions are raised
-        here.
+        Judgements run one at a time, in the order of the calls. Exceptions of a judgement are
+        raised here.
         """
         sent = None
         with ThreadPoolExecutor(1, thread_name_prefix="judge") as aside:
@@ -250,10 +255,11 @@ class CaseCheck:
                 judged.result()
 
     def _bearable_calls(self) -> Iterator[Call]:
-        """Yield the calls; once the simulator took long, skip all but the most informative ones.
+        """Yield the case's calls; skip most once the simulator has executed many instructions.
 
-        Skipped calls no longer count as calls of the case. The problem's own configuration skips
-        none.
+        The first calls of the runs that `Family.indispensable` returns remain, or else the last
+        call. Skipped calls no longer count as calls of the case. The problem's own configuration
+        skips none.
         """
         made, is_short = 0, self._is_own
         while made < len(self._calls):
@@ -267,9 +273,9 @@ class CaseCheck:
             made += 1
 
     def _why(self, failure: WorkerFailure) -> verdict.Stop:
-        """Return the meaning of a worker's failure.
+        """Return the verdict and message for a worker's failure.
 
-        After a timeout on a GPU, the message includes the reference's time.
+        After a timeout on a GPU, the message includes the time that the reference takes.
         """
         stop = verdict.stop_for_failure(failure)
         if failure.cause != "timeout" or not self._is_on_gpu:
@@ -289,7 +295,7 @@ class CaseCheck:
         self._alike = self._conversation.match(first, answer, lambda: unused_weights(self._problem))
 
     def _forward(self, call: Call, values: Values) -> Message:
-        """Make a call, and return the worker's answer without judging its outputs."""
+        """Make a forward call, and return the worker's answer without judging the outputs."""
         # Kernels are counted in calls that are judged, since a call that is not judged could do
         # less. A repeated call is counted too, since a submission that caches its outputs does less
         # there.
@@ -323,7 +329,7 @@ class CaseCheck:
     def _judge(
         self, call: Call, values: Values, answer: Message, digests: Mapping[str, str]
     ) -> None:
-        """Judge an answer.
+        """Judge the worker's answer to a call, and store what is wrong with it.
 
         Args:
             call: The call.
@@ -376,7 +382,7 @@ class CaseCheck:
         with_limits: bool,
         is_whole: bool,
     ) -> Comparison:
-        """Judge one of a call's outputs, and keep the first wrong one."""
+        """Compare one of a call's outputs with the oracle; store the case's first wrong output."""
         problem = self._problem.each_output()[number]
         run, actual, device = call.run, output.value, self._oracle_device
         judged = problem, self._case, run, values, actual, device
@@ -420,15 +426,15 @@ class CaseCheck:
 
     @property
     def _is_amiss(self) -> bool:
-        """True if anything is wrong so far."""
+        """True if any call so far has a wrong output, an invalid answer or a failing finding."""
         wrong = any(each.mismatch for each in self._comparisons.values())
         return wrong or bool(self._faults) or bool(failing_findings(self._findings))
 
     def _takes(self, call: Call, values: Values) -> bool:
-        """Make a call with inputs in another layout; return whether another such call can follow.
+        """Make a call with inputs in another layout; return whether a further layout can be tried.
 
-        A wrong result fails the case only if the submission's text promises to handle such inputs.
-        Otherwise it becomes a note, and so does torch's work.
+        A wrong result fails the case only if the submission's text promises to handle that layout.
+        Otherwise the result becomes a note, and so does work that torch did.
         """
         is_promised = claims_to_handle(self._conversation.source, call.arrangement)
         if call.arrangement in VAST:
@@ -457,11 +463,13 @@ class CaseCheck:
         return can_follow
 
     def _takes_vast(self, call: Call, values: Values, *, is_promised: bool) -> bool:
-        """Make a call with a vast input; return whether another such call can follow.
+        """Make a call with a layout of `VAST`; return whether a further layout can be tried.
 
-        Only a few parts of the input exist. A wrong result fails the case if 32 bits are enough, or
-        if the submission's text promises to handle such inputs. Otherwise it becomes a note.
-        Nothing is said if the submission refuses the input, or if a few blocks do not show enough.
+        The input or the output has at least 2^28 elements, and only a few parts of it exist. A
+        wrong result fails the case if 32-bit indices are enough for the sizes (`long`), or if the
+        submission's text promises to handle larger sizes. Otherwise the result becomes a note.
+        There is no note if the submission refuses the input, or if the few blocks that run do not
+        show whether the output is right.
         """
         told: Finding | str | None
         try:
@@ -486,7 +494,7 @@ class CaseCheck:
         return False
 
     def _wrong_parts(self, call: Call, values: Values, answer: Message) -> str | None:
-        """Return what is wrong with the written parts of a vast output, or None."""
+        """Return what is wrong with the existing parts of an output for `VAST`, or None."""
         vast = vast_of(self._problem, self._case, call.arrangement)
         told = answer.header["outputs"]
         shape = tuple(told[0]["place"]["shape"]) if len(told) == 1 and told[0]["place"] else ()
@@ -507,14 +515,14 @@ class CaseCheck:
 
     @cached_property
     def _output_shapes(self) -> Sequence[tuple[int, ...]]:
-        """The shape of each output; empty if they are unknown."""
+        """The shape of each output of the reference in this case; empty if unknown."""
         try:
             return output_shapes(self._problem, self._case)
         except Exception:  # a reference may need values to know its shapes
             return ()
 
     def _compare_bits(self, call: Call, outputs: Sequence[Output]) -> None:
-        """Compare the outputs of a repeated call bit for bit with those of its first call."""
+        """Compare the outputs of a repeated call bit for bit with those of the original call."""
         bits = " ".join(digest(output.value) for output in outputs)
         if call.kind == "first":
             self._bits[call.run.name] = bits
@@ -531,7 +539,7 @@ class CaseCheck:
         *,
         is_whole: bool,
     ) -> None:
-        """Judge whether a call is the submission's own work; `found` are the call's findings."""
+        """Judge whether the submission's kernels did a call's work, given the call's findings."""
         is_first = call is self._calls[0]
         # If most inputs are zero, kernels need not write every element themselves.
         # Neither does a sample of blocks write every element.
@@ -558,13 +566,13 @@ class CaseCheck:
             self._fallback = self._fallback or judged.findings[0].message
 
     def _take(self, found: Sequence[Finding]) -> None:
-        """Keep the findings of one call, those apart that others of them explain."""
+        """Store a call's findings: causes in one list, findings that these explain in another."""
         causes, explained = parted(found)
         self._findings += causes
         self._explained += explained
 
     def _take_work(self, judged: Sequence[Finding], found: Sequence[Finding]) -> None:
-        """Keep findings about the work of a call, which late kernels explain."""
+        """Store findings about a call's work, with the explained ones if its kernels ran late."""
         kept = self._explained if is_late(found) else self._findings
         kept += judged
 
@@ -586,7 +594,7 @@ class CaseCheck:
             self._other = self._other or kept
 
     def _note_missing_output(self) -> None:
-        """Keep the call as one without an output, if an access to memory stopped it."""
+        """Store the current call as a failure without output, if a kernel's finding stopped it."""
         failing = [finding for finding in failing_findings(self._findings) if finding.kernel]
         shapes = self._output_shapes
         if self._current is None or not failing or not shapes:
@@ -648,11 +656,11 @@ class CaseCheck:
         )
 
     def _why_no_class(self) -> str:
-        """Return why the case's precision class says nothing, or "", if no output is wrong.
+        """Return why the precision class of a case without wrong outputs is not meaningful, or "".
 
-        An estimated bound is a reason in any case. A class that allows errors as large as the
-        output is a reason in the own configuration only: in a small case, all terms of an output
-        may cancel.
+        An estimated bound is a reason in any case. In the problem's own configuration, a class that
+        allows errors as large as the output is a reason, too. In other cases, it is not a reason,
+        because all terms of an output may cancel in a small case.
         """
         comparisons = self._comparisons.values()
         estimated = next((each.estimated for each in comparisons if each.estimated), "")
@@ -662,7 +670,7 @@ class CaseCheck:
         return f"rounding to {precision} can change the output by as much as the whole output"
 
     def _stopped_report(self, what: verdict.Stop) -> CaseReport:
-        """Return the report of a case that stopped, which what was wrong before may explain."""
+        """Return the report of a case that stopped early; an earlier failure has priority."""
         if what.beyond_grid and verdict.has_more_rows(self._case, self._own):
             return self._report_of_more_rows(verdict.for_more_rows(what))
         report = self._report()
@@ -679,9 +687,9 @@ class CaseCheck:
         )
 
     def _report_of_more_rows(self, what: verdict.Stop) -> CaseReport:
-        """Return the report of a case with more rows than a grid has blocks, and the author has.
+        """Return the report of a case whose launch exceeds a grid, as the author's sizes do not.
 
-        Its findings are consequences of the launch that failed, so they are left out.
+        The case's findings are consequences of the failed launch, so they are left out.
         """
         noted = (what.message,) if what.message == verdict.TOO_MANY_ROWS else ()
         return replace(
@@ -693,7 +701,7 @@ class CaseCheck:
 
 
 def _of_all(judged: Sequence[Comparison]) -> Comparison:
-    """Merge the comparisons of a call's outputs; the first mismatch is that of the whole."""
+    """Merge the comparisons of a call's outputs into one, with the first mismatch, if any."""
     if len(judged) == 1:
         return judged[0]
     worst = [each.worst for each in judged if each.worst is not None]
@@ -710,7 +718,7 @@ def _of_all(judged: Sequence[Comparison]) -> Comparison:
 def _beside(
     findings: Sequence[Finding], address: int, output: Tensor
 ) -> tuple[tuple[int, int], ...]:
-    """Return the ranges that kernels wrote beside an output, as in `WrongOutput`.
+    """Return the ranges that kernels wrote beside an output, as in `WrongOutput.beside`.
 
     Args:
         findings: Findings of the output's call.
@@ -733,24 +741,25 @@ def _beside(
 def _is_from_outside(findings: Sequence[Finding]) -> bool:
     """Return whether loads out of bounds explain the NaNs of an output.
 
-    The simulator returns NaN for such loads. It does so for memory that nothing wrote, too, so
-    there must be no finding of initcheck.
+    The simulator returns NaN for a load out of bounds, but also for memory that nothing wrote. So
+    the result is False if initcheck has a finding.
     """
     kinds = {(each.check, each.access) for each in findings}
     return ("memcheck", "load") in kinds and not any(check == "initcheck" for check, _ in kinds)
 
 
 def _failed_alone(findings: Sequence[Finding]) -> Finding | None:
-    """Return the first finding that a block caused by itself.
+    """Return the first failing finding that a block caused by itself, or None.
 
-    Other findings may only occur because the other blocks did not run.
+    Findings of checks other than memcheck and synccheck may only occur because other blocks did not
+    run.
     """
     failing = failing_findings(findings)
     return next((each for each in failing if each.check in ("memcheck", "synccheck")), None)
 
 
 def _error_of(stop: verdict.Stop) -> str | None:
-    """Return the error of a call that the submission did not refuse, or None.
+    """Return the message of a call that stopped with the verdict `error`, or None.
 
     Running out of memory does not count as an error of the submission.
     """
@@ -759,7 +768,11 @@ def _error_of(stop: verdict.Stop) -> str | None:
 
 
 def _tells_bits(call: Call) -> bool:
-    """Return whether a call's operands have many numbers, each drawn independently."""
+    """Return whether a call is one that the search for rounded operands uses.
+
+    It uses first calls whose values are drawn independently and are not small (`Run.is_plain`). Of
+    runs with other weights than set A, it uses those with normal inputs.
+    """
     # Among the runs with other weights, one is enough. Normal inputs show what positive ones hide.
     is_one = call.run.weights == "A" or call.run.distribution == "normal"
     return call.kind == "first" and call.run.is_plain and is_one
@@ -770,10 +783,10 @@ def _short(error: float | None) -> float | None:
 
 
 def _counted(answer: Message) -> tuple[KernelProfile, ...]:
-    """Return the counters in an answer.
+    """Return the counters of each kernel in a worker's answer.
 
     Raises:
-        StepFault: The counters are not of the right form.
+        StepFault: The counters do not have the form of `KernelProfile`.
     """
     try:
         return tuple(map(kernel_profile, answer.header["kernels"]))

@@ -1,4 +1,4 @@
-"""Causes and consequences among what a case shows: causes come first, consequences are counted."""
+"""Causes and consequences among a case's findings: causes are listed, consequences are counted."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from harness.records.findings import failing_findings
 
 
 def is_late(findings: Sequence[Finding]) -> bool:
-    """Return whether a call's kernels ran on a stream that its caller does not wait for.
+    """Return whether a call's kernels ran on a stream that the caller's stream does not wait for.
 
-    Their results are missing then, so that wrong outputs and missing work say nothing more.
+    The results of these kernels may come too late, which explains wrong outputs and missing work.
     """
     return any(map(_is_of_streams, findings))
 
 
 def parted(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """Return the findings of one call that nothing else explains, and those that others explain.
+    """Split the findings of one call into causes, and findings that another finding explains.
 
-    Work that comes too late, and a race, both let a kernel read memory that nothing has written
-    yet.
+    A kernel may read memory that nothing has written yet because other work comes too late, or
+    because of a race.
     """
     races = [each for each in failing_findings(findings) if each.check == "racecheck"]
     follows = [
@@ -42,20 +42,20 @@ def _explains(race: Finding, read: Finding) -> bool:
 
 
 def causes_first(findings: Sequence[Finding]) -> list[Finding]:
-    """Sort findings: late work, then findings of kernels, then the others, such as own work."""
+    """Sort findings: work that nothing waits for, then findings in kernels, then all others."""
     return sorted(findings, key=lambda each: 0 if _is_of_streams(each) else 2 - bool(each.kernel))
 
 
 def is_in_kernel(finding: Finding) -> bool:
-    """Return whether a finding explains wrong numbers, and not the other way round."""
+    """Return whether a finding may cause wrong numbers: one in a kernel, or about late kernels."""
     return bool(finding.kernel) or _is_of_streams(finding)
 
 
 def with_used_values(findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings of a case with wrong numbers: undefined values are errors there.
+    """Return the findings of a case with wrong numbers, with warnings of synccheck as errors.
 
-    A value that a shuffle takes from a thread that has ended is a warning, because a right kernel
-    may ignore it. Wrong numbers show that it is used.
+    An example is a shuffle that takes a value from a thread that has ended. It is a warning,
+    because a right kernel may ignore the value. Wrong numbers show that the kernel uses it.
     """
     return [
         replace(each, severity="error")
@@ -66,7 +66,7 @@ def with_used_values(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def counted(outputs: int, findings: int) -> str:
-    """Say how much a case's first finding explains beside itself; empty if nothing."""
+    """Say how many wrong outputs and findings a case's first finding explains; empty for none."""
     counts = ((outputs, "wrong output"), (findings, "other finding"))
     told = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts if count]
     return f"this also explains {' and '.join(told)}, not listed here" if told else ""

@@ -30,11 +30,11 @@ def compare(
     with_limits: bool = False,
     in_float32: Callable[[], Tensor] | None = None,
 ) -> Comparison:
-    """Compare one output with the oracle.
+    """Compare one output of a submission with the oracle (the reference in float64).
 
     Args:
         actual: The submission's output, on any device.
-        expected: The oracle's output.
+        expected: The oracle's output, with error bounds.
         exact: True if the run's numbers are exact in float32 (`Run.is_exact`). The fp32 class then
             allows no error at all.
         is_beyond_half: True if float16 overflows in the run (`Run.is_beyond_half`). An output that
@@ -109,19 +109,22 @@ def compare(
 
 
 def _is_informative(allowed: Tensor, value: Tensor) -> bool:
-    """Return whether a bound rejects zeros in at least half of the elements that are not 0.
+    """Return whether a bound rejects an output of zeros at half or more of the nonzero elements.
 
-    A looser bound accepts almost anything, so that a class with it says nothing.
+    A looser bound accepts almost any output, so a class with such a bound means nothing.
     """
     wrong = int((allowed < value.double().abs()).count_nonzero())
     return 2 * wrong >= int(value.count_nonzero()) > 0
 
 
 def allowed_error(expected: Expected, arithmetic: Arithmetic) -> Tensor:
-    """Return the allowed error: the bound, or the limit by trials if the bound says nothing.
+    """Return the allowed error of each element: the bound, or a smaller limit from trials.
+
+    Trials of rounding limit the error where the bound would accept almost any output
+    (`_is_informative`).
 
     Args:
-        expected: The oracle's output.
+        expected: The output of the oracle (the reference in float64), with error bounds.
         arithmetic: The arithmetic of the bound.
 
     Returns:
@@ -135,9 +138,10 @@ def allowed_error(expected: Expected, arithmetic: Arithmetic) -> Tensor:
 
 
 def _far_beyond_trials(error: Tensor, expected: Expected) -> Tensor | None:
-    """Return a mask of the elements far beyond trials, or None if they are few.
+    """Return a mask of the elements whose error far exceeds that of trials; None if they are few.
 
-    They are few if they make up at most half of the elements that are not 0.
+    They are few if they make up at most half of the nonzero elements. Without trials, the result is
+    None.
     """
     value = expected.value
     if expected.tried is None:
@@ -147,17 +151,17 @@ def _far_beyond_trials(error: Tensor, expected: Expected) -> Tensor | None:
 
 
 def _share_of_bound(error: Tensor, bound: Tensor) -> Tensor:
-    """Return errors as shares of their bounds; infinite where an error has a bound of 0."""
+    """Return each error divided by its bound; infinite where a nonzero error has a bound of 0."""
     return torch.where(error > 0, error / bound, 0.0)
 
 
 def _of_classes(
     bound: Callable[[Arithmetic], Tensor], value: Tensor
 ) -> tuple[dict[Precision, float], Precision | None]:
-    """Return the limits of the other classes, and the loosest class that says anything.
+    """Return the other classes' bounds relative to fp32's, and the loosest informative class.
 
-    A limit is the bound of a class over that of fp32, at the element with the largest fp32 bound.
-    The class is None if no class says anything.
+    A relative bound is a class's bound divided by the fp32 bound, at the element with the largest
+    fp32 bound. The informative class is None if every class accepts almost any output.
     """
     if not value.numel():
         return {}, None
@@ -184,7 +188,7 @@ def classify(comparisons: Iterable[Comparison]) -> Precision | None:
 
 
 def loosest(classes: Iterable[Precision | None]) -> Precision | None:
-    """Return the loosest of some classes, or None if there is none."""
+    """Return the loosest of the given precision classes, ignoring None; None if none is left."""
     return max(filter(None, classes), key=PRECISIONS.index, default=None)
 
 
@@ -198,10 +202,11 @@ def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:
 
 
 def _unsound(actual: Tensor, value: Tensor) -> Tensor:
-    """Mark elements that are finite on one side only, or differ although neither side is finite.
+    """Mark elements where only output or reference is finite, or neither is and they differ.
 
-    A finite number beyond 1e30 in absolute value stands for an infinity of its sign. An example is
-    the maximum of nothing: the reference gives -inf, and a kernel the number that it starts from.
+    A finite output beyond 1e30 in absolute value is accepted in place of an infinity of its sign.
+    An example is the maximum of no elements: the reference gives -inf, and a kernel gives the
+    number that it starts from.
     """
     disagree = actual.isfinite() != value.isfinite()
     other = ~value.isfinite() & (actual.double().nan_to_num(0.0) != value.nan_to_num(0.0))
@@ -210,7 +215,7 @@ def _unsound(actual: Tensor, value: Tensor) -> Tensor:
 
 
 def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:
-    """Describe elements that are not finite, or not the reference's infinity or NaN."""
+    """Say why the marked elements are wrong: unwritten, not finite, or not the reference's NaN."""
     unwritten = unsound & _poisoned(actual)
     if unwritten.any():
         first = _first(unwritten)
@@ -224,7 +229,7 @@ def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:
 
 
 def _poisoned(actual: Tensor) -> Tensor:
-    """Return a mask of the elements that have the bits of fresh memory."""
+    """Return a mask of the elements that have the bits of fresh simulated memory (`POISON`)."""
     if actual.dtype != torch.float32:
         return torch.zeros_like(actual, dtype=torch.bool)
     return actual.view(torch.int32) == POISON

@@ -46,7 +46,7 @@ _MOST_LINES = 6
 
 
 def conclude(blank: Report, outcomes: Sequence[CaseOutcome], problem: Problem) -> Report:
-    """Return a report with its cases, verdict, precision class and diagnosis."""
+    """Return `blank` completed by the cases' reports, verdict, precision class and diagnosis."""
     failed = [outcome for outcome in outcomes if outcome.report.verdict == "failed"]
     # Random sizes differ from run to run, and layouts are not sizes. Neither helps to find a
     # pattern.
@@ -107,14 +107,14 @@ def _ptx_of_reported_lines(
 
 
 def _verdict(cases: Sequence[CaseReport]) -> Verdict:
-    """Return the verdict on a submission; it `agrees` if it passed by an estimated bound."""
+    """Return the verdict on a submission: `agrees` if it passed, but some bound is estimated."""
     verdict = overall(cases)
     is_estimated = any(case.estimated for case in cases)
     return "agrees" if verdict == "passed" and is_estimated else verdict
 
 
 def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> str:
-    """Return the id of the smallest of some cases, or "" if there are none."""
+    """Return the id of the smallest of the cases in `shown`, or "" if `shown` is empty."""
     ids = {report.id for report in shown}
     return smallest([o.case for o in outcomes if o.case.id in ids]).id if ids else ""
 
@@ -122,8 +122,9 @@ def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> s
 def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome]) -> str:
     """Name the default of ModelNew that differs from Model's, or return "" without evidence.
 
-    A case draws whether it leaves an argument to its default, independently of its sizes. A mistake
-    that has nothing to do with defaults fails as many cases that pass the argument.
+    Each case draws whether it passes an argument or leaves it to its default, independently of its
+    sizes. So a mistake that has nothing to do with defaults fails as many cases that pass the
+    argument.
     """
     if len(failed) < _ENOUGH_FAILURES:
         return ""
@@ -150,7 +151,8 @@ def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome
 def unset_variable(failed: Sequence[CaseOutcome], coverage: Coverage | None) -> str:
     """Name the lines that read a variable that nothing has set, if that explains every failure.
 
-    The simulator fills such registers as it fills fresh memory, so their results are NaN.
+    The simulator fills registers that nothing has set like fresh memory, so results from them are
+    NaN.
     """
     wrong = [outcome.wrong for outcome in failed if outcome.wrong]
     if not coverage or not coverage.unset or len(wrong) < len(failed) or not wrong:
@@ -175,7 +177,7 @@ def _written_nans(wrong: WrongOutput) -> Tensor:
 def _known_mistake(
     failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome], problem: Problem
 ) -> Diagnosis | None:
-    """Return the diagnosis by a mistake that gives every wrong output, or None."""
+    """Return the diagnosis that names a mistake which gives every wrong output, or None."""
     if not failed:
         return None
     family = families.named(failed[0].case.family)
@@ -199,7 +201,7 @@ def _seen(problem: Problem, case: Case, wrong: WrongOutput) -> Seen:
 def _passed_computations(
     family: Family, outcomes: Sequence[CaseOutcome], problem: Problem
 ) -> Iterator[Computation]:
-    """Yield the computations of small cases that passed."""
+    """Yield the right computation of each of the smallest passed cases (`Family.computation`)."""
     passed = [o.case for o in outcomes if o.report.verdict == "passed"]
     for case in sorted(passed, key=family.work)[:_PASSED]:
         at = problem.at(case.constants)
@@ -210,7 +212,7 @@ def _passed_computations(
 
 
 def _diagnosis(failed: Sequence[CaseOutcome], known: Diagnosis | None) -> str:
-    """Return the diagnosis in words; without a known mistake, by the shapes of outputs."""
+    """Return the diagnosis as text: the known mistake, or what wrong shapes suggest; or ""."""
     if known:
         return f"{known.name}: {known.advice}"
     if not failed:
@@ -221,7 +223,7 @@ def _diagnosis(failed: Sequence[CaseOutcome], known: Diagnosis | None) -> str:
 
 
 def _wrong_runs(family: Family, failed: Sequence[CaseOutcome]) -> Iterator[WrongRun]:
-    """Yield the wrong outputs whose right computation the family knows."""
+    """Yield each failed case's wrong output with its right computation, if there is one."""
     for outcome in failed:
         wrong = outcome.wrong
         if wrong:
@@ -236,7 +238,8 @@ def _wrong_runs(family: Family, failed: Sequence[CaseOutcome]) -> Iterator[Wrong
 def _precision(cases: Sequence[CaseReport]) -> Precision | None:
     """Return the tightest class that holds in all passed cases, or None.
 
-    That is the loosest of their classes, because a looser class holds wherever a tighter one does.
+    This is the loosest class among the cases, because a looser class holds wherever a tighter one
+    does.
     """
     held = {case.precision for case in cases if case.verdict == "passed"}
     return next((c.name for c in reversed(CLASSES) if c.name in held), None)
@@ -256,7 +259,7 @@ def _message(report: Report) -> str:
 
 
 def _notes(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return notes about cases that did not run or fell back, and about initialisation."""
+    """Return notes about cases that did not run or fell back, and about unlike initial weights."""
     left_out = [o.report for o in outcomes if o.report.verdict == "not run"]
     # After a worker's failure, the cases that it no longer ran have no reason of their own.
     if any(outcome.worker_failed for outcome in outcomes):

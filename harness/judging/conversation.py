@@ -1,4 +1,4 @@
-"""Requests to a worker that constructs and calls one case's model."""
+"""Requests to a worker, which constructs a submission's model and calls it in one case."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ MOST_ELEMENTS = MAX_TENSOR_BYTES // _MORE_ELEMENTS
 
 
 class StepFault(RuntimeError):
-    """A step that a worker could not do; the message is one line.
+    """A failed step of a worker, such as `construct` or `forward`; the message is one line.
 
     Attributes:
-        stop: The meaning of the fault.
-        findings: Findings that preceded it.
+        stop: The verdict and message that the fault leads to.
+        findings: Findings in the step before the fault.
     """
 
     def __init__(self, stop: verdict.Stop, findings: Sequence[Finding] = ()) -> None:
@@ -44,7 +44,7 @@ class StepFault(RuntimeError):
 
 
 class Conversation:
-    """The requests to one worker about one case.
+    """The requests to one worker process about one case of a submission.
 
     Attributes:
         places: ModelNew's parameter for each of the reference's weights; None before `match`.
@@ -58,7 +58,7 @@ class Conversation:
 
     @property
     def source(self) -> str:
-        """The submission's text."""
+        """The text of the submission's file."""
         return self._worker.source
 
     def ask(
@@ -70,7 +70,7 @@ class Conversation:
         elements: int = 0,
         seconds: float | None = None,
     ) -> Message:
-        """Have the worker do one step.
+        """Have the worker do one step, such as `construct` or `forward`.
 
         Args:
             step: Name of the step.
@@ -83,8 +83,8 @@ class Conversation:
             The worker's answer.
 
         Raises:
-            StepFault: The worker answered with a fault.
-            WorkerFailure: The worker died, took too long, or answered nonsense.
+            StepFault: The worker answered that the step raised an exception.
+            WorkerFailure: The worker died, took too long, or sent an invalid answer.
         """
         most = _MORE_ELEMENTS * elements + _SLACK_BYTES
         answer = self._worker.request(step, dict(header), tensors, seconds, max_tensor_bytes=most)
@@ -128,7 +128,7 @@ class Conversation:
             unused: Returns the names of the weights that may be missing, as in `match_weights`.
 
         Returns:
-            True if ModelNew has initialised all of them as the reference does.
+            True if ModelNew has initialised all these weights with the reference's values.
 
         Raises:
             StepFault: A weight that an output depends on has no counterpart.
@@ -146,11 +146,11 @@ class Conversation:
     def send_weights(self, weights: Mapping[str, Tensor]) -> dict[str, str]:
         """Copy the reference's weights into the model; raise as `ask` does.
 
-        After `match`, weights without a place are left out. Before it, the model has the
-        reference's own names.
+        After `match`, weights without a parameter in ModelNew are left out. Before `match`, all
+        weights are sent under the reference's names.
 
         Returns:
-            Digests of the model's weights after that, by ModelNew's names.
+            Digests of the weights that were sent, by ModelNew's names.
         """
         given = dict(weights)
         if self.places is not None:

@@ -1,9 +1,9 @@
 """Diagnosis of wrong outputs: the name of the mistake behind them.
 
 A known mistake is the diagnosis if it reproduces the submission's output in every wrong run. If
-none does, two mistakes at once are tried, and then three. The problem's family has the list of
-known mistakes. If nothing fits, the diagnosis describes the outputs: a factor, or the part in which
-all wrong elements lie.
+none does, two mistakes at once are tried, and then three. The problem's family (the kind of its
+operator) has the list of known mistakes. If nothing fits, the diagnosis describes the outputs: a
+factor, or the part in which all wrong elements lie.
 """
 
 import itertools
@@ -39,12 +39,13 @@ _ENOUGH = 8
 
 @dataclass(frozen=True)
 class WrongRun:
-    """A run whose output the oracle did not accept.
+    """A run (one set of weights and inputs) whose output the oracle did not accept.
 
     Attributes:
-        right: The right computation.
-        actual: The output.
-        unwritten: Mask of the elements that nothing wrote; None to guess them from their values.
+        right: The computation of the right output, which mistakes can change.
+        actual: The submission's output.
+        unwritten: Mask of the elements that nothing wrote. If None, elements that are 0 or not
+            finite count as unwritten.
     """
 
     right: Computation
@@ -78,7 +79,7 @@ def diagnose(
     mistakes: Sequence[Mistake[Any]],
     passed: Sequence[Computation] = (),
 ) -> Diagnosis | None:
-    """Name the known mistakes that reproduce every one of some wrong outputs.
+    """Name the known mistake, or up to three mistakes, that reproduce all given wrong outputs.
 
     Args:
         runs: Wrong outputs of the right shape. The more their sizes differ, the fewer mistakes fit
@@ -88,7 +89,8 @@ def diagnose(
             only if no other fits, and the advice says so.
 
     Returns:
-        The diagnosis, or None if nothing known explains all outputs.
+        The mistakes, or else a description of the wrong outputs; None if nothing explains all
+        outputs.
     """
     if not runs:
         return None
@@ -110,7 +112,7 @@ def diagnose(
 
 
 def _of_fitting(fitting: Sequence[Made], passed: Sequence[Computation]) -> Diagnosis:
-    """Return the first fitting diagnosis, preferably one that would not show in passed cases."""
+    """Return the first diagnosis that would not show in passed cases, or else the first one."""
     hidden = [
         made
         for made in fitting
@@ -143,13 +145,13 @@ def _single(_: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator
 
 
 def _pairs(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator[Made]:
-    """Yield all pairs of mistakes, if the runs have enough numbers for two."""
+    """Yield all pairs of mistakes, if the wrong outputs have enough elements to name two."""
     if _tells_enough(runs, 2):
         yield from itertools.combinations(mistakes, 2)
 
 
 def _triples(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator[Made]:
-    """Yield the pairs that explain most, each with every other mistake.
+    """Yield triples: the pairs that explain most of the outputs, each with every third mistake.
 
     All triples would take too long. A pair of the right triple explains more of an output than most
     other pairs do.
@@ -173,7 +175,7 @@ def _triples(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iter
 
 
 def _tells_enough(runs: Sequence[WrongRun], count: int) -> bool:
-    """Return whether so many mistakes at once explain more than a few numbers could by chance."""
+    """Return whether the runs have enough outputs and elements to name `count` mistakes at once."""
     return len(runs) >= count and sum(run.actual.numel() for run in runs) >= _ENOUGH * count
 
 
@@ -185,8 +187,8 @@ def _named(made: Made) -> Diagnosis:
 def _tolerance(made: Made, right: Computation) -> Tensor:
     """Return the tf32 class's bound for a computation with mistakes.
 
-    A computation is linear in absolute values, so the output of `absolute()` is the magnitude that
-    the bound needs.
+    The bound needs the sum of the absolute terms of each element, which is the output of
+    `absolute()`.
     """
     tf32 = CLASSES[1]
     grown = (1.0 + tf32.roundoff) ** tf32.roundings
@@ -206,19 +208,22 @@ def _agrees(made: Made, run: WrongRun) -> Tensor:
 
 
 def _sampled_difference(made: Made, run: WrongRun) -> Tensor:
-    """Return the difference in a sample of the output, which refutes most mistakes in less time."""
+    """Return how far a sample of a run's output is from the output of mistakes.
+
+    The sample refutes most mistakes in less time than the whole output.
+    """
     values, places = _changed(made, run.right).sample()
     return _off(run.actual.cpu().index_select(1, places), values)
 
 
 def _off(actual: Tensor, values: Tensor) -> Tensor:
-    """Return how far outputs are from those of mistakes; 0 where both are NaN."""
+    """Return the absolute difference of each element; 0 where both values are NaN."""
     off = (actual.double() - values).abs()
     return off.masked_fill(actual.isnan() & values.isnan(), 0.0)
 
 
 def _explained(made: Made, run: WrongRun) -> float:
-    """Return the approximate share of the output that mistakes explain."""
+    """Return the approximate share of a run's output elements that mistakes reproduce."""
     return float((_sampled_difference(made, run) <= _FAR * run.right.scale).double().mean())
 
 
@@ -233,7 +238,7 @@ def _reproduces(made: Made, run: WrongRun) -> bool:
 
 
 def _scaled(runs: Sequence[WrongRun]) -> Diagnosis | None:
-    """Recognise outputs that are the right ones times one factor."""
+    """Return a diagnosis if all outputs are the right ones times one factor, or None."""
     probes = runs[:_FEW]
     factor = factor_of(
         [run.actual.cpu().double() for run in probes], [run.right.output() for run in probes]
@@ -254,7 +259,7 @@ def _scaled(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 
 def _off_by_channel(runs: Sequence[WrongRun]) -> Diagnosis | None:
-    """Recognise outputs in which each channel is off by one number, the same at all positions."""
+    """Return a diagnosis if each output channel is off by one number at all positions, or None."""
     several = 0
     for run in runs:
         off = run.actual.cpu().double() - run.right.output()
@@ -276,7 +281,7 @@ def _off_by_channel(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 
 def _in_one_part(runs: Sequence[WrongRun]) -> Diagnosis | None:
-    """Describe where all wrong elements lie, if that is the same in every output."""
+    """Return a diagnosis if all wrong elements lie in one part, common to all outputs, or None."""
     # A few runs come first: what they do not have in common, all runs do not have in common.
     where = ""
     for some in (runs[:_FEW], runs):
@@ -292,7 +297,7 @@ def _in_one_part(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 
 def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
-    """Recognise outputs that are right except for elements left at 0, or at what memory held."""
+    """Return a diagnosis if all wrong elements are ones that nothing wrote, or None."""
     places = []
     for run in runs:
         wrong = ~_agrees((), run)
@@ -317,7 +322,10 @@ def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 
 def _places(wrong: Tensor, blank: Tensor) -> dict[str, str]:
-    """Describe the wrong elements if they are the end of each row, or of the whole output."""
+    """Describe the unwritten end of each row and of the whole output, where there is one.
+
+    The keys are "of each row" and "of the whole".
+    """
     found = {}
     length = wrong.shape[-1]
     start = int(wrong.nonzero()[:, -1].min())

@@ -1,9 +1,9 @@
 """Diagnosis of wrong outputs of a reference without known mistakes.
 
-The search tries mistakes that are possible in any reference. An operator is called differently. An
-operand or the output is moved, scaled, copied, or taken without a part. The reference itself
-computes the output of each mistake. A mistake is named only if it gives every wrong output. If none
-does, the diagnosis says at most where the wrong elements lie.
+The search tries mistakes that are possible in any reference. Some change a call of one operator.
+Others move, scale, copy or shorten an operand or the output. The reference itself computes the
+output of each mistake. A mistake is named only if it gives every wrong output. If no mistake does,
+the diagnosis says at most where the wrong elements lie.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ class Compute(Protocol):
         inputs: Sequence[Tensor],
         change: Change | None = None,
     ) -> Made:
-        """Return the output for some weights and inputs, with a change of one operator if given."""
+        """Return the output and its tolerance for weights and inputs, with `change` if given."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A wrong output.
+    """A submission's wrong output, with the reference and the case.
 
     Attributes:
-        problem: The reference, at the case's constants.
-        case: The case of the output.
-        wrong: The output.
+        problem: The reference, with the case's values for the constants in its file.
+        case: The case in which the output occurred.
+        wrong: The output, with the weights and inputs of the call.
     """
 
     problem: Problem
@@ -87,17 +87,17 @@ class Seen:
 
     @cached_property
     def actual(self) -> Tensor:
-        """The output in float64, on the CPU."""
+        """The submission's output in float64, on the CPU."""
         return self.wrong.actual.cpu().double()
 
     @cached_property
     def right(self) -> Expected:
-        """The expected output."""
+        """The oracle's output, with error bounds."""
         return expected(self.problem, self.case, self.wrong.values.weights, self.inputs)
 
     @cached_property
     def allowed(self) -> Tensor:
-        """The largest error of each element in the loosest precision class."""
+        """The absolute error of each element that the loosest precision class allows."""
         return allowed_error(self.right, _LOOSEST)
 
     @cached_property
@@ -105,7 +105,7 @@ class Seen:
         return ModelInstance(self.problem, self.case)
 
     def values(self, problem: Problem) -> Tensor:
-        """Return the output of another reference in this call."""
+        """Return another reference's output for the weights and inputs of this call."""
         return ModelInstance(problem, self.case)(self.wrong.values.weights, self.inputs)
 
     def roughly(
@@ -114,9 +114,10 @@ class Seen:
         inputs: Sequence[Tensor],
         change: Change | None = None,
     ) -> Made:
-        """Return the output for other weights and inputs, with a wide tolerance.
+        """Return the output and a wide tolerance for other weights and inputs.
 
-        The tolerance is more than rounding makes, and needs no error bound of that output.
+        The tolerance exceeds any error of rounding. It is fast to compute, because it needs no
+        error bound of the changed output.
         """
         instance = self._instance
         if change:
@@ -131,20 +132,21 @@ class Seen:
         inputs: Sequence[Tensor],
         change: Change | None = None,
     ) -> Made:
-        """Return the output as `roughly` does, with its own error bound; this takes much longer."""
+        """Return the output and its error bound as the tolerance; much slower than `roughly`."""
         problem = with_change(self.problem, change) if change else self.problem
         return _made(expected(problem, self.case, weights, inputs))
 
 
 @dataclass(frozen=True)
 class _Guess:
-    """A possible mistake.
+    """A mistake that a kernel may make, with a way to compute the output that it gives.
 
     Attributes:
         name: Short name of the mistake.
         advice: What the kernel does and where to look, in one sentence.
-        make: Returns the mistake's output in a call, given how to compute the reference. It returns
-            None if the mistake is not possible there.
+        make: Function that returns the output of the mistake in a call, and a tolerance. It
+            computes the reference by its second argument. It returns None if the mistake is not
+            possible in the call.
     """
 
     name: str
@@ -153,7 +155,7 @@ class _Guess:
 
 
 def guess(seen: Sequence[Seen]) -> Diagnosis | None:
-    """Name a mistake that gives every one of some wrong outputs; None if nothing does.
+    """Return a diagnosis that explains all given wrong outputs, or None.
 
     Args:
         seen: Wrong outputs of the right shape, of one problem.
@@ -189,7 +191,7 @@ def _wrong(seen: Seen) -> Tensor:
 
 
 def _explains(each: _Guess, seen: Seen, compute: Compute) -> bool:
-    """Return whether a mistake gives a wrong output, within the tolerance of `compute`."""
+    """Return whether a mistake gives the submission's output, within the tolerance of `compute`."""
     try:
         made = each.make(seen, compute)
     except Exception:  # the reference does not accept these values, so no kernel computed them
@@ -206,9 +208,9 @@ def _made(result: Expected) -> Made:
 
 
 def _guesses(first: Seen) -> Iterator[_Guess]:
-    """Yield all mistakes to try on a problem's calls; `first` has their numbers of dimensions.
+    """Yield all mistakes to try; `first` shows the operands' names and numbers of dimensions.
 
-    The first one that fits gives the name, so their order matters.
+    The first mistake that fits gives the diagnosis its name, so the order matters.
     """
     names = first.problem.input_names
     calls = calls_of(first.problem, first.values)
@@ -240,7 +242,7 @@ def _called_otherwise(change: Change) -> _Guess:
 
 
 def _of_weights(first: Seen) -> Iterator[_Guess]:
-    """Yield mistakes in each weight: left out, turned round, or without a part."""
+    """Yield mistakes in each weight: left out, flipped, or without the last index."""
     for name, weight in first.wrong.values.weights.items():
         yield _Guess(
             "weight left out",
@@ -300,7 +302,7 @@ def _copied(seen: Seen, place: int) -> Made:
 
 
 def _of_output(first: Seen) -> Iterator[_Guess]:
-    """Yield mistakes in the output: transposed, cut off at 0, shifted, reversed, or one for all."""
+    """Yield mistakes in the output: transposed, clamped, absolute, shifted, reversed, repeated."""
     dims = first.actual.dim()
     if dims > 1:
         yield _Guess(
@@ -360,7 +362,7 @@ def _shifted(values: Tensor, dim: int, step: int) -> Tensor:
 
 
 def _of_chunks(first: Seen) -> Iterator[_Guess]:
-    """Yield mistakes that compute chunks of a dimension by themselves, and do not join them."""
+    """Yield mistakes that compute each chunk of a dimension as if there were no other chunk."""
     if any(each.shape != first.actual.shape for each in first.inputs):
         return
     for dim in range(first.actual.dim()):
@@ -374,7 +376,7 @@ def _of_chunks(first: Seen) -> Iterator[_Guess]:
 
 
 def _in_chunks(seen: Seen, compute: Compute, dim: int, tile: int) -> Made | None:
-    """Compute chunks of the inputs by themselves and join the outputs; None for a single chunk."""
+    """Compute each chunk of the inputs alone and concatenate the outputs; None for one chunk."""
     if seen.actual.shape[dim] <= tile:
         return None
     size, weights = seen.actual.shape[dim], seen.wrong.values.weights
@@ -387,7 +389,7 @@ def _in_chunks(seen: Seen, compute: Compute, dim: int, tile: int) -> Made | None
 
 
 def _of_input(place: int, name: str, dim: int) -> Iterator[_Guess]:
-    """Yield mistakes that leave out a part of an operand: as zeros, or as a repeated slice."""
+    """Yield mistakes that replace a part of an input by zeros, or by copies of one slice."""
     where = f"{name} along dimension {dim}"
     parts: list[tuple[str, str, Callable[[int], tuple[int, int]]]] = [
         ("the last term missing", "the last index", lambda size: (size - 1, size)),
@@ -436,9 +438,9 @@ def _first_for_all(values: Tensor, dim: int) -> Tensor:
 def _without(
     seen: Seen, compute: Compute, place: int, dim: int, part: tuple[int, int], *, again: bool
 ) -> Made | None:
-    """Compute with a part of an input as zeros, or with `again`, as copies of its first slice.
+    """Compute with a part of an input replaced by zeros, or if `again`, by copies of one slice.
 
-    If the part is at the beginning, the copies are of the last slice.
+    The copied slice is the first one of the input, or the last one if the part is at the beginning.
     """
     start, end = part
     if start >= end:
@@ -451,7 +453,7 @@ def _without(
 
 
 def _of_operands(names: Sequence[str]) -> Iterator[_Guess]:
-    """Yield mistakes in whole operands: transposed, left out, or exchanged."""
+    """Yield mistakes in whole inputs: transposed, left out, or exchanged."""
     for place, name in enumerate(names):
         yield _Guess(
             "operand transposed",
@@ -480,7 +482,7 @@ def _of_operands(names: Sequence[str]) -> Iterator[_Guess]:
 
 
 def _scaled(seen: Sequence[Seen]) -> Diagnosis | None:
-    """Recognise outputs that are the right ones times one number, or times one of their sizes."""
+    """Return a diagnosis if outputs are scaled by one number, or by a size of an input, or None."""
     if len(seen) < _ENOUGH_CASES:
         return None
     factors = [factor_of([each.actual], [each.right.value.double()]) for each in seen]
@@ -519,7 +521,7 @@ def _is_scaled(seen: Seen, factor: float) -> bool:
 
 
 def _sizes(seen: Sequence[Seen]) -> Iterator[tuple[str, list[int]]]:
-    """Yield the sizes that a factor may be, by their description."""
+    """Yield each size that may be a factor: its description, and its value in each output."""
     for place, name in enumerate(seen[0].problem.input_names):
         for dim in range(seen[0].inputs[place].dim()):
             sizes = [each.inputs[place].shape[dim] for each in seen]
@@ -532,7 +534,7 @@ def _sizes(seen: Sequence[Seen]) -> Iterator[tuple[str, list[int]]]:
 
 
 def _moved(seen: Sequence[Seen]) -> Diagnosis | None:
-    """Recognise outputs that are off by one number, the same in all cases."""
+    """Return a diagnosis if all elements are off by one number, the same in all cases, or None."""
     if len(seen) < _ENOUGH_CASES:
         return None
     offsets = [float((each.actual - each.right.value.double()).mean()) for each in seen]
@@ -552,7 +554,7 @@ def _moved(seen: Sequence[Seen]) -> Diagnosis | None:
 
 
 def _in_one_place(seen: Sequence[Seen]) -> Diagnosis | None:
-    """Describe where all wrong elements lie, if that is the same in every output."""
+    """Return a diagnosis if all wrong elements lie in one part, common to all outputs, or None."""
     if len(seen) < _ENOUGH_CASES:
         return None
     where = where_wrong_along([_wrong(each) for each in seen])

@@ -1,4 +1,4 @@
-"""Choice of the failing cases that get a picture, and the diagnosed mistake's output in them."""
+"""Choice of the failing cases that get a picture, with the output that the diagnosis predicts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PASSED = 3
 def illustrated(
     report: Report, outcomes: Sequence[CaseOutcome], problem: Problem, known: Diagnosis | None
 ) -> Report:
-    """Return the report with pictures: its smallest failure, a larger one, and other kinds."""
+    """Return the report with pictures of the smallest, a larger and up to three other failures."""
     others_shown = [other.case for other in report.other_failures][:_MOST_OTHER_PICTURES]
     wanted = {report.smallest_failure, _most_informative_case(outcomes), *others_shown}
     wrong = {o.case.id: o for o in outcomes if (o.wrong or o.other) and o.case.id in wanted}
@@ -50,7 +50,8 @@ def illustrated(
 def _most_informative_case(outcomes: Sequence[CaseOutcome]) -> str:
     """Return the id of the failing case whose output shows most, or "" if there is no output.
 
-    An output shows much if it is of some size, fits into a map, and is right in places.
+    An output shows most if a map has room for all elements, if it has at least 100 of them, and if
+    some are right.
     """
 
     def tells(outcome: CaseOutcome) -> tuple[bool, bool, bool, int, str]:
@@ -82,7 +83,7 @@ def _picture(outcome: CaseOutcome, problem: Problem, known: Diagnosis | None) ->
 def _mistaken(
     outcome: CaseOutcome, wrong: WrongOutput, known: Diagnosis | None
 ) -> MistakenOutput | None:
-    """Return the output of the diagnosed mistake for the same values, or None if unknown."""
+    """Return what the diagnosed mistake gives for the values of the call, or None if unknown."""
     if outcome.wrong is None:
         if not wrong.actual.numel():
             # The call gave no output. The diagnosed mistake reads an operand that does not exist,
@@ -102,10 +103,10 @@ def _mistaken(
 def missing_parameter_diagnosis(
     failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome], problem: Problem
 ) -> Diagnosis | None:
-    """Recognise kernels that read a parameter that the model does not have in the failing cases.
+    """Return a diagnosis if kernels read a parameter that failing cases do not have, or None.
 
-    Every failing case stops at a null pointer. The parameter is the only one that the passed cases
-    have and the failing ones do not.
+    The diagnosis needs two signs. Every failing case reads a null pointer. Exactly one parameter
+    exists in all of the first passed cases and in no failing case.
     """
     stopped = [outcome.other for outcome in failed if outcome.other and not outcome.wrong]
     if len(stopped) < len(failed) or not stopped:

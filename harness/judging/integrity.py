@@ -1,9 +1,10 @@
-"""Judgement of own work by products: what happened on the device, against what the output takes.
+"""Judgement of whether a submission's kernels did the work, by the number of products formed.
 
-The device records every operator of torch, kernel and copy of a call, and what wrote each element
-of the output. For some families it is known how many products an output takes. Whatever forms these
-products does the work. Moving data, casting and padding are not work. Adding a bias and scaling an
-input are a small share of it.
+Findings of the check "own work" say that something else computed the output, such as a library. The
+device records every operator of torch, kernel and copy of a call, and the writer of each output
+element. For some families, the number of products that are summed in an output is known. Forming
+these products is the work. Moving data, casting and padding are not work. Adding a bias and scaling
+an input are a small share of the work.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _MODE = re.compile(r"\bself\.training\b")
 
 @dataclass(frozen=True)
 class Judged:
-    """The judgement of one call.
+    """The judgement of whether a call was the submission's own work.
 
     Attributes:
         findings: Signs that the call is not the submission's own work.
@@ -77,19 +78,21 @@ def judge_work(
     writers: Tensor | None,
     source: str = "",
 ) -> Judged:
-    """Judge whether one call is a submission's own work.
+    """Judge whether a submission's own kernels did the work of one call.
 
     Args:
-        need: Work that the call takes.
-        during: Work that was done from the call's beginning to its end.
-        before: Work that was done since the previous call.
+        need: Number of products that the call's output sums, and sizes.
+        during: Operators, kernels and copies from the call's beginning to its end.
+        before: Operators, kernels and copies between the previous call and this one.
         output: Output of the call, on the CPU.
-        writers: What wrote each element of the output, as `writers` of the device's memory has it
-            (harness/device/executor.py). None if that says nothing.
-        source: The submission's text, in whose words findings name operators.
+        writers: Kind of writer of each element of the output, as `writers` of the device's memory
+            has it (harness/device/executor.py). None if the submission's kernels need not have
+            written every element.
+        source: The submission's text; findings name operators as this text does.
 
     Returns:
-        Findings if the call is not the submission's own work, and the share of own work.
+        Findings if the call is not the submission's own work, and the share of the products that
+        its kernels formed.
     """
     if not output.numel() or not need.products:
         return Judged((), None)
@@ -117,12 +120,12 @@ def judge_work(
 
 
 def judge_arithmetic(need: Need | None, operations: int, when: str = "") -> tuple[Finding, ...]:
-    """Judge the arithmetic of a call's kernels.
+    """Return a finding if a call's kernels did too few operations for the output's products.
 
     Args:
-        need: Work that the call takes; None if unknown.
+        need: Number of products that the call's output sums, and sizes; None if unknown.
         operations: Floating-point operations of all kernels of the call.
-        when: Beginning of the message, if only some calls are meant.
+        when: Beginning of the message, such as a condition of the call; empty for none.
     """
     if need is None or operations >= _LEAST_OPERATIONS * need.products:
         return ()
@@ -139,7 +142,7 @@ def changed_values(
     """Return findings for inputs and weights that a call changed in place.
 
     Args:
-        told: The worker's answer, with digests of inputs and weights after the call.
+        told: The header of the worker's answer, with digests of inputs and weights after the call.
         inputs: Inputs before the call.
         weights: Digests of the weights before the call, by the worker's names.
     """
@@ -154,7 +157,7 @@ def changed_values(
 
 
 def work_from(plain: Sequence[Mapping[str, Any]]) -> tuple[Work, ...]:
-    """Return the work in a worker's answer, which harness/worker/answers.py has checked."""
+    """Return the operators, kernels and copies in an answer that worker/answers.py has checked."""
     return tuple(Work(**{field.name: each[field.name] for field in fields(Work)}) for each in plain)
 
 
@@ -167,7 +170,7 @@ def _computes(work: Work) -> bool:
 
 
 def _of_library(library: Sequence[Work], need: Need, source: str) -> Iterator[str]:
-    """Yield a message for each operator of a library that ran."""
+    """Yield a message for each library operator, such as a convolution, that torch ran."""
     multiplied: Counter[str] = Counter()
     for work in library:
         multiplied[work.name] += work.multiplied
@@ -182,7 +185,7 @@ def _of_library(library: Sequence[Work], need: Need, source: str) -> Iterator[st
 
 
 def _of_operators(everything: Iterable[Work], products: int, need: Need | None) -> Iterator[str]:
-    """Yield a message if other operators of torch formed too many of the products."""
+    """Yield a message if torch's operators formed too large a share of the output's products."""
     if need is None:
         return
     if products > max(_MOST_SHARE * need.products, _MOST_PASSES * need.numbers):
@@ -196,7 +199,8 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
 def _of_lookups(everything: Iterable[Work], need: Need) -> Iterator[str]:
     """Yield a message if torch looked up more numbers than there are products.
 
-    A table can replace products and sums of a few bits, with several lookups for each product.
+    A table can replace products and sums of numbers of a few bits, with several lookups for each
+    product.
     """
     looked_up = sum(w.elements for w in everything if w.worker == "operator" and looks_up(w.name))
     if looked_up > need.products + _MOST_PASSES * need.numbers:
@@ -209,8 +213,8 @@ def _of_lookups(everything: Iterable[Work], need: Need) -> Iterator[str]:
 def no_kernel(source: str) -> str:
     """Return the message for a call in which no kernel was launched.
 
-    It mentions the training mode if the source does: a submission may launch kernels in one mode
-    only, and a new model is in training mode.
+    The message mentions the training mode if the source does. A submission may launch kernels in
+    one mode only, and a new model is in training mode.
 
     Args:
         source: The submission's text.
@@ -224,10 +228,10 @@ def no_kernel(source: str) -> str:
 def output_from_host_messages(
     during: Sequence[Work], output: Tensor, operators: int = 1
 ) -> Iterator[str]:
-    """Yield messages if the output, or code that may contain it, came from the host.
+    """Yield messages if the output, or device code that may contain it, came from the host.
 
     Args:
-        during: Work that was done from the call's beginning to its end.
+        during: Operators, kernels and copies from the call's beginning to its end.
         output: Output of the call.
         operators: Number of the reference's operators.
     """
@@ -247,12 +251,12 @@ def output_from_host_messages(
 
 
 def operands_on_host_messages(during: Iterable[Work], inputs: int, weights: int) -> Iterator[str]:
-    """Yield a message if so much went to the host that the work can be done there.
+    """Yield a message if a call copied so many operands to the host that it may do the work.
 
-    The weights alone may go there, since a submission may change their layout on the host.
+    The weights alone may be copied, since a submission may change their layout on the host.
 
     Args:
-        during: Work that was done from the call's beginning to its end.
+        during: Operators, kernels and copies from the call's beginning to its end.
         inputs: Bytes of the inputs.
         weights: Bytes of the weights.
     """
@@ -266,7 +270,7 @@ def operands_on_host_messages(during: Iterable[Work], inputs: int, weights: int)
 
 
 def _of_writers(writers: Tensor, need: Need) -> Iterator[str]:
-    """Yield a message if an element with terms was not made by the submission's kernels."""
+    """Yield a message unless the submission's kernels wrote every element that sums products."""
     if writers.shape[-1:] != need.has_terms.shape:
         return
     by_kernels = (writers == KERNEL)[..., need.has_terms.to(writers.device)]

@@ -39,7 +39,7 @@ def judge(
     Args:
         problem: The reference.
         case: The case.
-        run: One of the case's runs.
+        run: The run (distribution of inputs, set of weights) that gave the output.
         values: The run's weights and inputs, on the CPU.
         actual: The submission's output, on the CPU.
         device: The device on which the oracle computes.
@@ -77,23 +77,23 @@ def judge_with_bits(
     *,
     with_limits: bool = False,
 ) -> tuple[Comparison, tuple[Rounding, ...]]:
-    """Compare as `judge` does, and find the operands whose rounding shows in the errors.
+    """Compare as `judge` does, and find operands that were rounded, by the output's errors.
 
-    One output of the oracle serves both. An output that is not of the fp32 class is not searched
-    for rounded operands, and neither is one of more than 2^25 elements.
+    The oracle computes its output once for both. The search for rounded operands is left out for
+    outputs that are not of the fp32 class, and for those of more than 2^25 elements.
 
     Args:
         problem: The reference.
         case: The case.
-        run: A plain run of the case.
+        run: A plain run of the case (`Run.is_plain`).
         values: The run's weights and inputs, on the CPU.
         actual: The submission's output, on the CPU.
         device: The device on which the oracle computes.
         with_limits: As in `judge`.
 
     Returns:
-        The result of `judge`, with the class of the rounded operands if there are any; and these
-        operands.
+        The result of `judge`, in which the class is that of the rounded operands if there are any;
+        and the roundings of these operands.
     """
     if actual.numel() > _MAX_ELEMENTS:
         return judge(problem, case, run, values, actual, device, with_limits=with_limits), ()
@@ -141,7 +141,7 @@ def _compared(
 
 
 def _merge(parts: Sequence[tuple[int, Comparison]], actual: Tensor) -> Comparison:
-    """Merge the comparisons of consecutive rows, each given with its first row."""
+    """Merge comparisons of consecutive slices, each given with the number of its first row."""
     wrong = list(_mismatches(parts))
     worst = [part.worst for _, part in parts if part.worst is not None]
     if not wrong:

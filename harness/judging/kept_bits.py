@@ -5,15 +5,16 @@ root of that number. In long sums, operands of fewer bits therefore hide under t
 loss is known to the last bit, and so is its effect on each output. An error that comes from rounded
 operands agrees with that effect. An error of float32's sums does not.
 
-Let r be the amount by which rounding to some bits changes an operand, J r its effect on the output,
+Let r be what rounding to some bits adds to an operand. Let J r be the effect of r on the output,
 and e the output's error. The statistic is T = <r, J'e> / |r * J'e|, with * element by element.
 
-Given all else, each element of r has either sign with equal probability, because operands are drawn
-evenly between any two numbers of so few bits. float32 rounds sums of continuous products by digits
-2^-24 below the partial sum, which do not depend on these signs. So for an honest sum, T is a sum of
-given numbers with random signs. Hoeffding's inequality (1963) gives P(T > t) <= exp(-t t / 2),
-which is 2.1e-16 for t = 8.5. There are 26 roundings of each of two operands. In 90,000 calls
-together, an honest submission is accused with a probability of less than 1e-9.
+Given all else, each element of r has either sign with equal probability. The reason is that
+operands are drawn evenly between any two neighbouring numbers of so few bits. float32 rounds sums
+of continuous products by digits 2^-24 below the partial sum, which do not depend on these signs. So
+for an honest sum, T is a sum of given numbers with random signs. Hoeffding's inequality (1963)
+gives P(T > t) <= exp(-t t / 2), which is 2.1e-16 for t = 8.5. There are 26 roundings of each of two
+operands. In 90,000 calls together, an honest submission is accused with a probability of less than
+1e-9.
 
 The independence is only approximate for products of split operands that leave out the smallest
 products. There, r makes up a small share of e. So the test also requires that e has at least half
@@ -55,11 +56,11 @@ _AT_A_TIME = {"cpu": 1 << 13, "cuda": 1 << 20}
 
 @dataclass(frozen=True)
 class Rounding:
-    """An operand with fewer bits than the submission was given.
+    """A finding that a submission rounded an operand to fewer bits than float32 has.
 
     Attributes:
         operand: Name of the operand.
-        bits: Bits of the mantissa, with the leading one.
+        bits: Number of bits that the mantissa keeps, with the leading one.
         how: The rounding mode.
         deviations: The statistic T of the module's docstring.
     """
@@ -71,7 +72,7 @@ class Rounding:
 
 
 def roundings(factors: Sequence[Factor], error: Tensor) -> tuple[Rounding, ...]:
-    """Find the operands that were rounded, and how; for each operand the most evident rounding.
+    """Return the most evident rounding of each operand that a submission rounded.
 
     Args:
         factors: The operands of a reference, drawn from continuous distributions.
@@ -82,7 +83,7 @@ def roundings(factors: Sequence[Factor], error: Tensor) -> tuple[Rounding, ...]:
 
 
 def class_of(found: Sequence[Rounding]) -> Precision:
-    """Return the tightest class that admits operands of so few bits."""
+    """Return the tightest precision class that admits operands of as few bits as were found."""
     roundoff = 2.0 ** (1 - min(each.bits for each in found))
     looser = (each.name for each in CLASSES[1:] if roundoff <= each.roundoff)
     return next(looser, CLASSES[-1].name)
@@ -104,7 +105,7 @@ _WORDS = {"nearest": "to nearest", "zero": "towards zero"}
 
 
 def _rounding(factor: Factor, error: Tensor) -> Rounding | None:
-    """Return the rounding of an operand that the errors show, or None."""
+    """Return the rounding of one operand that the output's errors show, or None."""
     # T of n numbers is at most the root of n (Cauchy-Schwarz), so fewer numbers cannot reach it.
     if factor.values.numel() < _DEVIATIONS**2:
         return None
@@ -124,11 +125,12 @@ def _rounding(factor: Factor, error: Tensor) -> Rounding | None:
 
 
 def deviations(values: Tensor, weighed: Tensor) -> Tensor:
-    """Compute T for each rounding.
+    """Compute the statistic T of the module's docstring for each rounding mode and number of bits.
 
     Args:
         values: An operand, float32.
-        weighed: J'e, float64, of the operand's shape.
+        weighed: J'e, the output's error mapped back to the operand; float64, of the operand's
+            shape.
 
     Returns:
         T, float64, of shape (len(_HOWS), len(_BITS)).
@@ -159,11 +161,11 @@ def deviations(values: Tensor, weighed: Tensor) -> Tensor:
 
 
 def _added(values: Tensor, bits: int, how: How) -> Tensor:
-    """Return what rounding adds to numbers, without the mean of that.
+    """Return what rounding adds to each number, minus the mean of what it adds.
 
-    The mean is over numbers that are not representable. Rounding towards zero takes half of the
-    last bit off them on average, which acts like an error of the whole sum. A tie may round to
-    either side and counts as 0.
+    The mean is over numbers that `bits` bits cannot represent. Rounding towards zero takes half of
+    the last bit off these numbers on average, which acts like an error of the whole sum. A tie may
+    round to either side and counts as 0.
 
     Args:
         values: Numbers, float64.

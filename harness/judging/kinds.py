@@ -16,7 +16,7 @@ _PLACE = re.compile(r", block \(#\) thread \(#\)( and # more)?")
 
 
 def shown_kind(cases: Sequence[CaseReport]) -> list[CaseReport]:
-    """Return the failures of the own configuration's kind, or else of the most frequent kind.
+    """Return the cases that fail like the problem's own configuration, or else like most cases.
 
     Args:
         cases: The cases with the submission's verdict, in the order of the grid; at least one.
@@ -29,7 +29,7 @@ def shown_kind(cases: Sequence[CaseReport]) -> list[CaseReport]:
 def other_kinds(
     cases: Sequence[CaseReport], shown: Sequence[CaseReport]
 ) -> tuple[OtherFailure, ...]:
-    """Return the other kinds of failure, most frequent first.
+    """Return the kinds of failure that the report does not explain, the most frequent first.
 
     Args:
         cases: All failing cases.

@@ -53,8 +53,8 @@ WORDS: Mapping[Arrangement, str] = {
 def claims_to_handle(source: str, arrangement: Arrangement) -> bool:
     """Return whether a submission's text says that it handles inputs of some layout.
 
-    KernelBench's own inputs are always contiguous and have rows. A kernel that handles no others is
-    right, unless it means to handle them.
+    KernelBench's own inputs are always contiguous and have rows. A kernel that handles no other
+    layout is right, unless its text promises to handle the layout.
 
     Args:
         source: The submission's text.

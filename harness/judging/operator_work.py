@@ -1,9 +1,10 @@
-"""Judgement of own work by operators, for a reference that is not a known sum of products.
+"""Judgement of whether a submission's kernels did the work, by the operators that torch ran.
 
-The number of products of such a reference's output is unknown, but the operators that it calls are
-known. If torch runs one of them for a submission, on as much, that operator is left to torch. If
-the reference calls one operator, that is all of the work. Of several operators, some may be left to
-torch, and the report has the share.
+This applies to references whose number of products is unknown. The operators that the reference
+calls are known. If torch runs one of these operators for a submission, on as much data, that
+operator is left to torch. If the reference calls one operator only, that operator is all of the
+work. If the reference calls several operators, some may be left to torch, and the report states the
+share.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ _PRODUCTS, _CONVOLUTION, _LOOK_UP = "products", "convolution", "look-up"
 
 @dataclass(frozen=True)
 class Operands:
-    """Sizes in bytes of what a call is given.
+    """Sizes in bytes of the inputs and weights of a call.
 
     Attributes:
         inputs: Bytes of all inputs.
-        weights: Bytes of everything that the model keeps.
+        weights: Bytes of all weights.
     """
 
     inputs: int
@@ -71,7 +72,7 @@ class Operands:
 
     @staticmethod
     def of(inputs: Iterable[Tensor], weights: Iterable[Tensor]) -> Operands:
-        """Return the sizes of some inputs and weights."""
+        """Return the total sizes in bytes of inputs and of weights."""
         return Operands(*(sum(each.nbytes for each in given) for given in (inputs, weights)))
 
 
@@ -84,16 +85,17 @@ def judge_operators(
     writers: Tensor | None,
     source: str = "",
 ) -> Judged:
-    """Judge whether one call is a submission's own work.
+    """Judge whether a submission's own kernels did the work of one call.
 
     Args:
         reference: The operators that the reference calls.
-        operands: Sizes of what the call is given.
-        during: Work that was done from the call's beginning to its end.
-        before: Work that was done since the previous call.
+        operands: Sizes in bytes of the call's inputs and weights.
+        during: Operators, kernels and copies from the call's beginning to its end.
+        before: Operators, kernels and copies between the previous call and this one.
         output: Output of the call, on the CPU.
-        writers: What wrote each element of the output; None if that says nothing.
-        source: The submission's text, in whose words findings name operators.
+        writers: Kind of writer of each element of the output. None if the submission's kernels need
+            not have written any element.
+        source: The submission's text; findings name operators as this text does.
 
     Returns:
         Findings if the call is not the submission's own work, and the share of the reference's
@@ -182,13 +184,16 @@ def _is_work(name: str) -> bool:
 def _is_not_work(operation: Operation) -> bool:
     """Return whether a reference's operator only views numbers, or allocates memory.
 
-    A device never sees such operators.
+    The device does not record these operators.
     """
     return operation.is_view or plain_name(operation.name) in _NOBODYS
 
 
 def _kind(name: str) -> str:
-    """Return what an operator does; sums of products and lookups have many names."""
+    """Return one name for all operators that do the same: sums of products, or lookups.
+
+    Any other operator keeps its own name, without namespace and affixes (`plain_name`).
+    """
     if is_summing(name):
         return _PRODUCTS
     plain = plain_name(name)
@@ -200,10 +205,11 @@ def _is_convolution(name: str) -> bool:
 
 
 def _counted_as(name: str) -> str:
-    """Return the kind by which an operator's elements are counted.
+    """Return the name under which an operator's elements are counted.
 
-    Convolutions are a kind of their own, because the device does not count the products of a
-    transposed convolution as the reference does.
+    This is the name that `_kind` returns, except for convolutions. They have a name of their own,
+    because the device does not count the products of a transposed convolution as the reference
+    does.
     """
     return _CONVOLUTION if _is_convolution(name) else _kind(name)
 
@@ -217,13 +223,13 @@ def _left_to_torch(
 ) -> tuple[Sequence[float], int]:
     """Return the share of each of the reference's operators that torch ran for the submission.
 
-    Products and elements of torch's work are taken by the reference's operators in turn, and each
-    is taken once. So one layer that is left to torch does not count for two. Operators of the sizes
-    that torch ran come first, since these are the ones that are left to it.
+    Products and elements that torch computed are assigned to the reference's operators, first to
+    those whose sizes torch ran. Each product or element is assigned once, so one layer that is left
+    to torch does not count for two.
 
     Returns:
-        A share from 0 to 1 for each operator; and the number of elements of torch's other operators
-        that no operator has taken.
+        A share from 0 to 1 for each operator of the reference; and the number of unassigned
+        elements, except in sums of products.
     """
     products = sum(work.multiplied for work in ran)
     elements: Counter[str] = Counter()
@@ -274,7 +280,7 @@ def _known_by_size_first(essential: Sequence[Operation], ran: Sequence[Work]) ->
 def _with_others(
     essential: Sequence[Operation], left: Sequence[float], others: int
 ) -> Iterator[float]:
-    """Yield the share of each operator that is left to torch, with operators of other names.
+    """Yield each operator's share that is left to torch, counting torch operators of other names.
 
     For example, an exponential, a sum and a quotient may replace a softmax.
     """
@@ -288,7 +294,7 @@ def _with_others(
 
 
 def _of_left(left: Sequence[float], essential: Sequence[Operation], source: str) -> Iterator[str]:
-    """Yield a message if all of the reference's operators are left to torch."""
+    """Yield a message if the submission leaves all of the reference's operators to torch."""
     most = _MOST_OF_ONE if len(essential) == 1 else _MOST_SHARE
     if not left or min(left) < most:
         return
@@ -310,14 +316,14 @@ def _of_others(
     *,
     is_all: bool,
 ) -> Iterator[str]:
-    """Yield messages about torch's operators of other names than the reference's.
+    """Yield messages about torch operators that ran and that the reference does not call.
 
     Args:
         essential: The reference's operators.
         ran: The operators that torch ran.
         output: Output of the call.
         source: The submission's text.
-        is_all: True if these operators did as much as all that the reference does.
+        is_all: True if torch's operators account for all work of the reference.
     """
     known = {_kind(each.name) for each in essential}
     others = [work for work in ran if _kind(work.name) not in known]
@@ -346,7 +352,10 @@ def _of_others(
 
 
 def _of_writers(writers: Tensor, during: Sequence[Work]) -> Iterator[str]:
-    """Yield a message if the submission's kernels made no element of the output."""
+    """Yield a message if the submission's kernels wrote no element of the output.
+
+    A few numbers that the host made from what it read of a kernel's results are exempt.
+    """
     read = sum(work.elements for work in during if work.name == TO_HOST)
     is_number = writers.numel() <= _MOST_NUMBERS_BY_HOST and 0 < read <= _MOST_BYTES_BY_HOST
     if not is_number and not bool((writers == KERNEL).any()):

@@ -23,9 +23,9 @@ _CALLED: Sequence[tuple[str, str]] = (
 
 
 def called_as(name: str, source: str) -> str:
-    """Return an operator's name in a submission's source, followed by its own name.
+    """Return an operator's name as a submission's source spells it, followed by torch's name.
 
-    If the source does not name the operator, return its own name only.
+    If the source does not name the operator, return torch's name only.
 
     >>> called_as("aten::slow_conv_transpose2d", "return F.conv_transpose1d(x, self.weight)")
     'conv_transpose1d (aten::slow_conv_transpose2d)'

@@ -1,7 +1,8 @@
 """The oracle: the expected output of a run, and the precision classes of actual outputs.
 
-The expected value is the reference in float64, for the very float32 numbers that the submission
-received. The reference's family says how far an output may be from it (`problems/bounds.py`).
+The expected output is that of the reference, computed in float64 from the same float32 weights and
+inputs that the submission received. The reference's family (the kind of its operator) says how far
+an output may be from the expected one (`problems/bounds.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ _SMALLEST_NORMAL = 2.0**-126
 
 @dataclass(frozen=True, kw_only=True)
 class PrecisionClass(Arithmetic):
-    """An arithmetic, with its name in reports."""
+    """The rounding errors of a precision class, such as tf32, with the name of the class."""
 
     name: Precision
 

@@ -1,8 +1,8 @@
 """Mistakes in the calls of a reference: operators that are called differently.
 
 A kernel is often the reference with one thing forgotten or misread: a relu, an eps, a stride, the
-dimension of a sum. A run of the reference shows which operators it calls, and with what. It can
-then run again with one of these calls changed.
+dimension of a sum. A run of the reference shows which operators the reference calls, with which
+arguments. The reference can then run again with one of these calls changed.
 """
 
 from __future__ import annotations
@@ -75,26 +75,26 @@ _LIMITS = {"min": -torch.inf, "max": torch.inf, "min_val": -1e30, "max_val": 1e3
 
 
 def changes(calls: Sequence[Called]) -> Iterator[Change]:
-    """Yield changes of a reference's calls, the most informative first."""
+    """Yield mistaken variants of a reference's operator calls, the most informative first."""
     for ways in (_left_out, _settings, _other_functions, _dimensions, _starts):
         for called in calls:
             yield from ways(called)
 
 
 def shortened(calls: Sequence[Called]) -> Iterator[Change]:
-    """Yield changes of a reference's calls that leave out the last term."""
+    """Yield variants of a reference's operator calls in which the last term is missing."""
     for called in calls:
         yield from _ends(called)
 
 
 def _change(called: Called, name: str, words: str, make: Make) -> Change:
-    """Return a change, with advice that says how the output comes about."""
+    """Return a change of a call, with advice that says which result the output equals."""
     where = f"{called.name}{called.where}"
     return Change(name, f"The output equals the result {words.format(where)}.", called, make)
 
 
 def _with(called: Called, parameter: str, value: object) -> Change:
-    """Return a change to another argument."""
+    """Return a change of a call that passes another value for one parameter."""
     was = called.arguments[parameter]
     is_limit, words = parameter in _LIMITS, _operand(parameter)
     return _change(
@@ -110,7 +110,7 @@ def _with(called: Called, parameter: str, value: object) -> Change:
 def _fitted(
     name: str, call: Call, given: Mapping[str, Any], parameter: str, value: object
 ) -> Tensor:
-    """Return the result with another argument, cut to the shape of the kernel's output."""
+    """Return a call's result with another argument, cut to the shape of the right result."""
     changed = {**given, parameter: value}
     if parameter not in _USUAL:
         return call(changed)
@@ -127,12 +127,12 @@ def _fitted(
 
 
 def _of_each_dimension(sizes: int | Sequence[int], dimensions: int) -> Sequence[int]:
-    """Return a setting of a window for each dimension, from one for all or one for each."""
+    """Return a window's setting, such as its padding, as one number for each dimension."""
     return [sizes] * dimensions if isinstance(sizes, int) else sizes
 
 
 def _operand(name: str) -> str:
-    """Return a description of an operand from torch's name for it."""
+    """Return the description of an operand in messages, from the name of torch's parameter."""
     return {"input": "the first operand", "self": "the first operand"}.get(
         name, "the second operand" if name in ("other", "mat2") else name
     )
@@ -169,7 +169,7 @@ def _left_out(called: Called) -> Iterator[Change]:
 
 
 def _settings(called: Called) -> Iterator[Change]:
-    """Yield changes of arguments that are not operands."""
+    """Yield changes of arguments that are not operands, such as an eps or a stride."""
     arguments = called.arguments
     if called.name in ("var", "std") and not {"correction", "unbiased"} & arguments.keys():
         yield _change(
@@ -198,7 +198,7 @@ def _settings(called: Called) -> Iterator[Change]:
 
 
 def _with_updated_statistics(call: Call, given: Mapping[str, Any]) -> Tensor:
-    """Return a batch norm by its running statistics, which this batch has updated."""
+    """Return a batch norm by running statistics, after an update by the statistics of the batch."""
     values, momentum = given["input"], given.get("momentum", 0.1)
     dimensions = [each for each in range(values.dim()) if each != 1]
     batch = {"running_mean": values.mean(dimensions), "running_var": values.var(dimensions)}
@@ -209,7 +209,7 @@ def _with_updated_statistics(call: Call, given: Mapping[str, Any]) -> Tensor:
 def _with_unbiased_variance(called: Called, call: Call, given: Mapping[str, Any]) -> Tensor:
     """Return a norm whose variance v is divided by n - 1 instead of n.
 
-    It follows from the norm with another eps:
+    The result follows from the norm with another eps:
 
         v n / (n - 1) + eps = n / (n - 1) * (v + eps (n - 1) / n)
     """
@@ -227,7 +227,7 @@ def _with_unbiased_variance(called: Called, call: Call, given: Mapping[str, Any]
 
 
 def _values(called: Called, name: str, value: object) -> Iterator[object]:
-    """Yield the values that an argument may be mistaken for."""
+    """Yield wrong values that a kernel may use in place of an argument."""
     if name in _USUAL:
         yield from _sizes(value, _USUAL[name])
     elif isinstance(value, bool):
@@ -249,7 +249,7 @@ def _values(called: Called, name: str, value: object) -> Iterator[object]:
 
 
 def _sizes(value: object, usual: int) -> Iterator[object]:
-    """Yield the sizes that a window's setting may be mistaken for."""
+    """Yield wrong values that a kernel may use in place of a window's setting, such as a stride."""
     if isinstance(value, int):
         yield from [usual] if value != usual else []
     elif isinstance(value, list | tuple) and value:
@@ -260,7 +260,7 @@ def _sizes(value: object, usual: int) -> Iterator[object]:
 
 
 def _other_functions(called: Called) -> Iterator[Change]:
-    """Yield changes to another function, or with operands exchanged or transposed."""
+    """Yield changes that call another function, or that exchange or transpose operands."""
     first = next(iter(called.arguments))
     for other in _TAKEN_FOR.get(called.name, ()):
         function = _beside(called.function, other)
@@ -310,7 +310,10 @@ def _other_functions(called: Called) -> Iterator[Change]:
 
 
 def _beside(function: Any, other: str) -> Any:
-    """Return a function from the namespace of another one, in place like that; None if missing."""
+    """Return the function named `other` from the namespace of `function`; None if it is missing.
+
+    If `function` works in place, the result is the in-place variant.
+    """
     name = function.__name__
     in_place = "_" if name.endswith("_") and not name.startswith("_") else ""
     for place in (Tensor, functional, torch):
@@ -320,7 +323,7 @@ def _beside(function: Any, other: str) -> Any:
 
 
 def _dimensions(called: Called) -> Iterator[Change]:
-    """Yield changes to another dimension."""
+    """Yield changes that pass another dimension as `dim`."""
     dim, tensors = called.arguments.get("dim"), [*called.tensors.values()]
     if not isinstance(dim, int) or isinstance(dim, bool) or not tensors:
         return
@@ -331,7 +334,7 @@ def _dimensions(called: Called) -> Iterator[Change]:
 
 
 def _starts(called: Called) -> Iterator[Change]:
-    """Yield changes of the number from which a maximum starts."""
+    """Yield changes in which a maximum starts from 0, or includes zeros of the padding."""
     if not any(name in called.name for name in _LARGEST):
         return
     yield _change(

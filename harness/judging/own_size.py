@@ -1,4 +1,4 @@
-"""Submissions that are written for the problem's own size, and not right where it is cut down."""
+"""Submissions that are right at the problem's original sizes only, and not at reduced ones."""
 
 from __future__ import annotations
 
@@ -29,11 +29,14 @@ _RIGHT_BY_CHANCE = 0.1
 def sign_of_own_size(
     outcome: CaseOutcome, native: Case, problem: Problem, source: str
 ) -> Sign | None:
-    """Return whether the own configuration may be wrong only because it is cut down.
+    """Return a sign that a submission fails only because sizes are reduced, or None.
+
+    The own configuration has the constructor arguments of the reference's file. On the simulator,
+    its input sizes may be reduced; its native size is the one in the file.
 
     Args:
-        outcome: The outcome of the own configuration where it is cut down.
-        native: The same configuration at its own size.
+        outcome: The outcome of the own configuration at reduced sizes.
+        native: The own configuration at its native size.
         problem: The reference.
         source: The submission's text.
     """
@@ -55,7 +58,10 @@ def _outputs(problem: Problem, case: Case) -> Shapes:
 
 
 def _may_be_of_size(report: CaseReport) -> bool:
-    """Return whether another size may be why a case is not right; borrowed work has no size."""
+    """Return whether a case that is not right may be right at another size.
+
+    Work by a library, a compiler error, and races alone do not depend on the size.
+    """
     if report.verdict not in _DEPENDS_ON_SIZE or report.message.startswith(_DEPENDS_ON_NO_SIZE):
         return False
     failing = failing_findings(report.findings)
@@ -67,7 +73,7 @@ def _may_be_of_size(report: CaseReport) -> bool:
 
 
 def is_affordable(problem: Problem, native: Case) -> bool:
-    """Return whether the oracle can compute the outputs of the native size."""
+    """Return whether the oracle can compute the outputs at the native size in a minute and 3 GB."""
     try:
         operations = work_of(problem, native, _MOST_OPERATORS).operations
     except Exception:  # a reference may need values, or may have too many operators
@@ -79,17 +85,17 @@ def is_affordable(problem: Problem, native: Case) -> bool:
 
 
 def size_of(problem: Problem) -> str:
-    """Return the shapes of the problem's own inputs in words."""
+    """Return the shapes of the inputs in the reference's file, as text."""
     return ", ".join(map(str, problem.input_shapes))
 
 
 def without_native_size(
     outcome: CaseOutcome, problem: Problem, there: CaseOutcome | None
 ) -> CaseOutcome:
-    """Return the outcome of an own configuration whose native size could not be run.
+    """Return the outcome `unsupported` of a configuration whose native size was not run.
 
     Args:
-        outcome: The outcome where it is cut down.
+        outcome: The outcome at reduced sizes.
         problem: The reference.
         there: The outcome of an attempt at the native size; None if that is too large to be tried.
     """
@@ -102,14 +108,14 @@ def without_native_size(
 
 
 def _instead(outcome: CaseOutcome, verdict: Verdict, message: str, detail: str) -> CaseOutcome:
-    """Return an outcome without its numbers, which say nothing about the problem's own size."""
+    """Return an outcome with another verdict and message, and without the results of its calls."""
     report = not_run(outcome.case, message)
     report = replace(report, verdict=verdict, detail=detail, seconds=outcome.report.seconds)
     return CaseOutcome(report, outcome.case, worker_failed=outcome.worker_failed)
 
 
 def is_for_own_size(own: CaseOutcome, problem: Problem, source: str) -> bool:
-    """Return whether a submission that is right at the problem's own size is written for it."""
+    """Return whether a submission is right at the native size and states that size in its text."""
     if own.report.verdict != "passed" or own.case.input_shapes != problem.input_shapes:
         return False
     shapes = (*problem.input_shapes, *_outputs(problem, own.case))
@@ -118,14 +124,20 @@ def is_for_own_size(own: CaseOutcome, problem: Problem, source: str) -> bool:
 
 
 def is_for_any_size(outcomes: Sequence[CaseOutcome], problem: Problem) -> bool:
-    """Return whether a submission is right at other sizes, so that its own one explains nothing."""
+    """Return whether a submission is right in more than a tenth of the cases of other sizes.
+
+    If so, its failures do not come from being written for the problem's native size.
+    """
     others = [each for each in outcomes if _has_other_size(each, problem)]
     right = [each for each in others if each.report.verdict == "passed"]
     return len(right) > _RIGHT_BY_CHANCE * len(others)
 
 
 def _has_other_size(outcome: CaseOutcome, problem: Problem) -> bool:
-    """Return whether a case of the grid has none of the problem's own sizes but small ones."""
+    """Return whether a case shares no size of at least 8 with the problem's own inputs.
+
+    The problem's own configuration never counts as a case of another size.
+    """
     shapes = zip(outcome.case.input_shapes, problem.input_shapes, strict=True)
     sizes = [pair for both in shapes for pair in zip(*both, strict=False)]
     is_other = all(size != own for size, own in sizes if own >= LEAST_SIZE)
@@ -133,7 +145,7 @@ def _has_other_size(outcome: CaseOutcome, problem: Problem) -> bool:
 
 
 def with_others_excused(outcomes: Sequence[CaseOutcome], problem: Problem) -> list[CaseOutcome]:
-    """Return the outcomes; cases of other sizes that are not right or not run are declined."""
+    """Return the outcomes, with failed or left-out cases of other sizes turned to `declined`."""
     return [_excused(each, problem) if _is_excusable(each) else each for each in outcomes]
 
 
@@ -149,7 +161,7 @@ def _excused(outcome: CaseOutcome, problem: Problem) -> CaseOutcome:
 
 
 def note_of_excused(outcomes: Sequence[CaseOutcome], problem: Problem) -> str:
-    """Return a note on the cases that `with_others_excused` takes for declined; "" for none."""
+    """Return a note on the cases that `with_others_excused` declines, or "" if there are none."""
     count = sum(map(_is_excusable, outcomes))
     what = "1 case of another size is" if count == 1 else f"{count} cases of other sizes are"
     return (

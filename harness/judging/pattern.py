@@ -20,11 +20,11 @@ _MOST_OTHERS = 0.25
 
 @dataclass(frozen=True)
 class _Property:
-    """A property of some cases.
+    """A property that some cases have, such as a stride above 1.
 
     Attributes:
         words: Description of the property.
-        opposite: Description of its opposite.
+        opposite: Description of the opposite property.
         holds: Ids of the cases that have it.
     """
 
@@ -68,7 +68,9 @@ def what_failing_cases_share(cases: Sequence[Case], failed: Collection[str]) -> 
 
 
 def smallest(cases: Collection[Case]) -> Case:
-    """Return the case that is easiest to follow by hand: the least work, then the plainest one.
+    """Return the case that is easiest to follow by hand.
+
+    This is the case with the least work; among equals, the one with the fewest unusual arguments.
 
     Args:
         cases: At least one case.
@@ -90,7 +92,7 @@ def _size(case: Case) -> tuple[int, int, str]:
 def _nearest(
     properties: Sequence[_Property], every: frozenset[str], failures: frozenset[str]
 ) -> str:
-    """Describe the property that separates best; return "" if it separates too poorly."""
+    """Describe the property that best separates failing from passing cases; "" if none does."""
     passes = every - failures
 
     def separation(one: _Property) -> float:
@@ -125,14 +127,14 @@ def _properties(cases: Sequence[Case]) -> Iterator[_Property]:
 
 
 def _of_switch(name: str, values: Mapping[str, object]) -> Iterator[_Property]:
-    """Yield both sides of a parameter that is on or off."""
+    """Yield two properties of a boolean parameter: that it is on, and that it is off."""
     holds = _where_true(values)
     yield _Property(name, f"without {name}", holds)
     yield _Property(f"no {name}", f"with {name}", frozenset(values) - holds)
 
 
 def _of_relation(words: str, values: Mapping[str, object]) -> Iterator[_Property]:
-    """Yield a property whose opposite has no description."""
+    """Yield the property that a boolean fact holds; the opposite has no description of its own."""
     yield _Property(words, "of the others", _where_true(values))
 
 
@@ -141,7 +143,7 @@ def _where_true(values: Mapping[str, object]) -> frozenset[str]:
 
 
 def _of_number(shown: str, values: Mapping[str, object]) -> Iterator[_Property]:
-    """Yield the properties of a number: above, below or equal to each of its values."""
+    """Yield properties of a numerical fact: above, at most, or equal to each value that occurs."""
     distinct = sorted({v for v in values.values() if isinstance(v, int)})
     for low in distinct[:-1]:
         holds = frozenset(c for c, v in values.items() if isinstance(v, int) and v > low)

@@ -1,7 +1,7 @@
 """Pictures of wrong outputs: where they are wrong, by how much, and what a mistake would give.
 
-Only outputs that a report shows of a failing submission are drawn, because the oracle computes each
-of them once more.
+Only outputs that the report of a failing submission shows are drawn, because the oracle computes
+each drawn output once more.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class WrongOutput:
     """An output that the oracle did not accept, with the values that it was computed from.
 
     Attributes:
-        run: The run of the output.
+        run: The run (distribution of inputs, set of weights) that gave the output.
         values: Weights and inputs of the call.
         actual: The output, on the CPU.
         unwritten: Mask of the elements that nothing wrote; None if unknown.
@@ -53,7 +53,7 @@ class WrongOutput:
             be unwritten for that reason.
         beside: Ranges that kernels wrote beside the output, as first and last element. Elements are
             counted from the output's first one, and those before it are negative.
-        is_from_outside: True if NaNs come from loads out of bounds.
+        is_from_outside: True if the output's NaNs come from loads out of bounds.
         output: Index of the output among the reference's outputs, from 0.
     """
 
@@ -88,7 +88,7 @@ class MistakenOutput:
 def picture(
     problem: Problem, case: Case, wrong: WrongOutput, mistaken: MistakenOutput | None = None
 ) -> Picture:
-    """Draw a wrong output.
+    """Return a picture of a wrong output: maps of errors and values, and example elements.
 
     Args:
         problem: The reference.
@@ -129,7 +129,7 @@ def picture(
 
 
 def _mistaken_codes(frame: _Frame, right: Expected, run: Run, mistaken: MistakenOutput) -> Tensor:
-    """Return the mistake's map, as pages of indices into `CODES`."""
+    """Return the error map of the mistake's output, as pages of indices into `CODES`."""
     if mistaken.output is None:
         code = _OUTSIDE if mistaken.is_from_outside else CODES.index(".")
         codes = torch.full(right.value.shape, code, dtype=torch.uint8)
@@ -148,7 +148,7 @@ class _Frame:
 
     Attributes:
         right: The shape that the output should have.
-        given: The shape that it has.
+        given: The shape of the submission's output; zeros if its number of dimensions is wrong.
         beside: As in `WrongOutput`.
         above: Number of rows that are drawn before the first page.
         below: Number of rows that are drawn behind the last page.
@@ -176,11 +176,11 @@ class _Frame:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The smallest shape that has room for both shapes."""
+        """The shape with room for both outputs: the larger size in each dimension."""
         return tuple(map(max, self.right, self.given))
 
     def as_right(self, output: Tensor) -> Tensor:
-        """Return an output in the right shape, with NaN or False for elements that it lacks."""
+        """Return a tensor in the right shape, with NaN or False for elements that it lacks."""
         if self.given == self.right:
             return output
         blank = torch.nan if output.is_floating_point() else 0
@@ -196,11 +196,11 @@ class _Frame:
         return missing
 
     def filled(self, places: Tensor, outside: int) -> Tensor:
-        """Return pages of codes, with the stores beside the output.
+        """Return codes as pages, with the code `outside` at the stores beside the output.
 
         Args:
             places: Codes of the right shape, uint8.
-            outside: Code for anything that has no place in the right output.
+            outside: Code for elements outside the right shape, and for stores beside the output.
         """
         framed = torch.full(self.shape, _NOTHING, dtype=torch.uint8)
         framed[tuple(slice(size) for size in self.given)] = outside
@@ -224,7 +224,7 @@ class _Frame:
 
 
 def _codes(actual: Tensor, right: Expected, run: Run, *, is_from_outside: bool = False) -> Tensor:
-    """Return each element's index in `CODES`; uint8, of the output's shape."""
+    """Return how wrong each element is, as an index in `CODES`; uint8, of the output's shape."""
     value = right.value.double()
     error = (actual.double() - value).abs()
     wrong_by = error / right.bound(CLASSES[-1])
@@ -251,7 +251,7 @@ def _as_pages(codes: Tensor) -> Tensor:
 
 
 def _levels(values: Tensor, right: Tensor) -> Tensor:
-    """Return each value's index in `LEVELS`; uint8, of the values' shape."""
+    """Return the size of each value, as an index in `LEVELS`; uint8, of the values' shape."""
     scale = right.double().nan_to_num(0.0, 0.0, 0.0).abs().max()
     share = values.double().abs() / scale
     steps = torch.tensor(_STEPS, dtype=torch.float64)
@@ -266,7 +266,7 @@ def _levels(values: Tensor, right: Tensor) -> Tensor:
 class _Maps:
     """The maps of a picture: indices in `CODES` and `LEVELS`, each uint8 (pages, rows, columns).
 
-    The first `above` rows lie before the output.
+    The first `above` rows of the first page show memory before the output.
     """
 
     errors: Tensor
@@ -287,7 +287,7 @@ class _Maps:
     def detail(self) -> View | None:
         """Return a view around the first wrong element, one element a cell.
 
-        It is None if nothing is wrong, or if the overview has one element a cell.
+        Return None if nothing is wrong, or if the overview has one element a cell.
         """
         _, rows, columns = self.errors.shape
         wrong = (self.errors >= _FIRST_WRONG).nonzero()
@@ -300,7 +300,10 @@ class _Maps:
         return self._view((page,), (top, left), (1, 1), lambda t: t[page : page + 1, *window])
 
     def _pages_shown(self, most: int) -> tuple[int, ...]:
-        """Return the pages to show, in their order; those with wrong elements are chosen first."""
+        """Return the numbers of at most `most` pages to show; pages with wrong elements go first.
+
+        The numbers are in ascending order.
+        """
         is_wrong = (self.errors >= _FIRST_WRONG).flatten(1).any(1)
         order = sorted(range(len(is_wrong)), key=lambda page: not is_wrong[page])
         return tuple(sorted(order[:most]))
@@ -326,7 +329,7 @@ class _Maps:
 
 
 def _largest_code(pages: Tensor, step: tuple[int, int]) -> Tensor:
-    """Return the largest index of each cell's elements: `CODES` are in order of gravity."""
+    """Return the gravest code of each cell's elements: `CODES` are in order of gravity."""
     return max_pool2d(pages.float().unsqueeze(1), step, ceil_mode=True).squeeze(1)
 
 

@@ -1,6 +1,6 @@
-"""Calls of torch's functions that a reference makes: recorded, or with one of them changed.
+"""Calls of torch's functions in a reference: recording them, and changing one of them.
 
-Neither needs to know the reference's code: a mode of torch sees each call while forward runs.
+Neither needs the reference's code: a `TorchFunctionMode` sees each call while forward runs.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Change:
     Attributes:
         name: Name of the mistake.
         advice: What the kernel does, in one sentence.
-        called: The call.
+        called: The call, or the calls, whose result changes.
         make: Returns the changed result, given the function and the arguments by name.
     """
 
@@ -88,7 +88,7 @@ class Change:
 
 @lru_cache(maxsize=64)
 def with_change(problem: Problem, change: Change) -> Problem:
-    """Return the reference with a change.
+    """Return a reference whose forward runs with a changed call.
 
     The result is cached, since each new reference would be traced again.
     """
@@ -96,12 +96,12 @@ def with_change(problem: Problem, change: Change) -> Problem:
 
 
 def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Called]:
-    """List the calls that forward makes, without those that only move numbers.
+    """List the calls of torch's functions in forward, without those that only move numbers.
 
-    All calls of a function in one line come first, as one. Layers in a loop make such calls: other
-    sizes may have more of them, and one kernel stands for all. If a line makes several calls, each
-    of them follows by itself. All calls in all lines come last, since one function of a submission
-    may stand for all layers of a kind.
+    First comes one entry for all calls of a function in one line. Layers in a loop make several
+    calls in a line: other sizes may have more of them, and one kernel computes all. If a line makes
+    several calls, an entry for each call follows. Last comes one entry for all calls of a function
+    in all lines. The reason is that a submission may have one function for all layers of a kind.
 
     Args:
         problem: The reference.
@@ -126,7 +126,7 @@ def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Cal
 
 
 def _with_mode(problem: Problem, mode: Callable[[], TorchFunctionMode]) -> Problem:
-    """Return the reference with a forward that runs in a mode."""
+    """Return a reference whose forward runs inside a `TorchFunctionMode`."""
     model = problem.model
 
     def forward(self: nn.Module, *given: Any) -> Any:
@@ -138,7 +138,7 @@ def _with_mode(problem: Problem, mode: Callable[[], TorchFunctionMode]) -> Probl
 
 
 class _Counting(TorchFunctionMode):
-    """A mode that counts the calls of each function."""
+    """A torch function mode that counts the calls of each function."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class _Counting(TorchFunctionMode):
 
 
 class _Changing(_Counting):
-    """A mode that changes the result of one call, or of all calls in a line."""
+    """A torch function mode that changes the result of one call, or of all calls in a line."""
 
     def __init__(self, change: Change, path: str) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class _Changing(_Counting):
 
 
 class _Recording(_Counting):
-    """A mode that records the calls that return a tensor."""
+    """A torch function mode that records the calls that return a tensor."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ def by_name(function: Call, given: Sequence[str], arguments: Mapping[str, Any]) 
 
 
 def _line_in(path: str) -> str:
-    """Return the line of a file that is being executed, in words; empty if there is none."""
+    """Return which line of a file is being executed, as text; empty if none is."""
     frame = sys._getframe()
     while frame.f_code.co_filename != path:
         if frame.f_back is None:
@@ -218,7 +218,7 @@ def _line_in(path: str) -> str:
 def signature(function: Any) -> Mapping[str, Any]:
     """Return the parameters of a function in order, with their defaults; empty if unknown.
 
-    Builtin functions have no signature. Torch has substitutes with one for its own tests.
+    Builtin functions have no signature. Torch's own tests have substitutes for them that have one.
     """
     try:
         parameters = inspect.signature(get_testing_overrides().get(function, function)).parameters

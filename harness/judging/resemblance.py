@@ -38,16 +38,16 @@ The result is true at each index of the axis at which the mask holds anywhere.
 
 
 def factor_of(actual: Sequence[Tensor], right: Sequence[Tensor]) -> float | None:
-    """Fit the factor between right outputs and the actual ones by least squares.
+    """Return the factor from right to actual outputs, fitted by least squares.
 
-    The fit does not say how near it comes.
+    The caller must check how well the factor fits.
 
     Args:
         actual: Outputs, float64.
         right: The right outputs, of the same shapes.
 
     Returns:
-        The factor, or None if all right outputs are 0.
+        The factor; None if all right outputs are 0.
     """
     products = sum(float((a * r).sum()) for a, r in zip(actual, right, strict=True))
     squares = sum(float((r * r).sum()) for r in right)
@@ -55,10 +55,11 @@ def factor_of(actual: Sequence[Tensor], right: Sequence[Tensor]) -> float | None
 
 
 def where_wrong(masks: Sequence[Tensor]) -> str:
-    """Describe where all wrong elements of every output lie; empty if there is no such part.
+    """Describe the part of an output in which all wrong elements lie; empty if there is none.
 
     Args:
-        masks: The wrong elements of each output, as (batch, channels, ..., length).
+        masks: For each output, a mask of its wrong elements, of shape (batch, channels, ...,
+            length).
     """
     if any(mask.dim() < _DIMENSIONS or not bool(mask.any()) for mask in masks):
         return ""
@@ -69,10 +70,10 @@ def where_wrong(masks: Sequence[Tensor]) -> str:
 
 
 def where_wrong_along(masks: Sequence[Tensor]) -> str:
-    """Describe where all wrong elements lie, by dimensions without a known meaning.
+    """Describe the part in which all wrong elements lie, by number and index of a dimension.
 
     Args:
-        masks: The wrong elements of each output.
+        masks: For each output, a mask of its wrong elements.
     """
     if any(not mask.dim() or not bool(mask.any()) for mask in masks):
         return ""
@@ -85,7 +86,7 @@ def where_wrong_along(masks: Sequence[Tensor]) -> str:
 
 
 def _shared(lines: Sequence[Tensor], words: Words) -> str:
-    """Return the most informative part of an axis that has all wrong elements of every output."""
+    """Describe the part of an axis that has all outputs' wrong elements; empty if there is none."""
     if any(bool(line.all()) for line in lines):
         return ""
     told = [list(_parts(line, *words)) for line in lines]
@@ -93,11 +94,12 @@ def _shared(lines: Sequence[Tensor], words: Words) -> str:
 
 
 def which_part(masks: Sequence[Tensor], parts: Sequence[Mapping[str, Tensor]]) -> str:
-    """Name the known part in which all wrong elements lie; empty if there is none.
+    """Return the name of the given part in which all wrong elements lie; empty if there is none.
 
     Args:
-        masks: The wrong elements of each output.
-        parts: The parts of each output, by the same words; masks that broadcast to its shape.
+        masks: For each output, a mask of its wrong elements.
+        parts: For each output, masks of its parts by name. The names are the same for all outputs,
+            and the masks broadcast to the output's shape.
     """
     for words in parts[0]:
         known = [each[words].expand(mask.shape) for each, mask in zip(parts, masks, strict=True)]
@@ -110,7 +112,7 @@ def which_part(masks: Sequence[Tensor], parts: Sequence[Mapping[str, Tensor]]) -
 
 
 def _parts(line: Tensor, one: str, many: str) -> Iterator[str]:
-    """Yield the parts of an axis in which all wrong positions lie, the most informative first."""
+    """Yield descriptions of the parts of an axis that have all wrong positions, best first."""
     size = len(line)
     places = line.nonzero().flatten()
     first, last = int(places[0]), int(places[-1])

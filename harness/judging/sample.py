@@ -1,4 +1,4 @@
-"""Judgement of a call of which only some blocks ran, drawn at random."""
+"""Judgement of a call in which only a random sample of the thread blocks ran."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from harness.simulator.native.bindings import UNWRITTEN
 def why_untold(header: Mapping[str, Any], outputs: Sequence[Output]) -> str:
     """Return why a sample of blocks does not show whether a call is right, or "".
 
-    The blocks have to write their share of every output, and nothing may use what they wrote: it
-    would use what the other blocks did not write.
+    The blocks that ran must have written their share of every output. Neither torch nor the host
+    may use values that kernels wrote, since those of the blocks that did not run are missing.
 
     Args:
-        header: The answer to the call.
-        outputs: Its outputs.
+        header: The header of the worker's answer to the call.
+        outputs: The outputs of the call.
     """
     share = header["share_of_blocks"]
     if any(work.of_kernels for work in work_from(header["work"]["during"])):
@@ -40,12 +40,12 @@ def why_untold(header: Mapping[str, Any], outputs: Sequence[Output]) -> str:
 
 
 def as_parts(output: Output) -> Output:
-    """Return an output in which all that no kernel wrote counts as unwritten."""
+    """Return an output in which every element that no kernel wrote counts as unwritten."""
     is_known = output.writers == KERNEL
     unwritten = torch.full_like(output.writers, UNWRITTEN)
     return replace(output, writers=torch.where(is_known, output.writers, unwritten))
 
 
 def caused_alone(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings that do not occur only because other blocks did not run."""
+    """Return the findings that cannot be due to the blocks that did not run."""
     return [each for each in findings if not each.kernel or each.check in ("memcheck", "synccheck")]

@@ -1,9 +1,9 @@
 """Search for a configuration that fails, and then for the smallest one.
 
-Sizes are drawn at random, or near those of a configuration that has run. A submission's paths part
-at the numbers in its text, and where new lines of its device code were reached. So draws prefer
-both. Hypothesis draws and shrinks as well, but it neither starts from a given example nor learns
-from the coverage of a whole run.
+Sizes are drawn at random, or near those of a configuration that has run. A submission often takes
+another path at sizes near the numbers in its text. Sizes that reached new lines of its device code
+are near such a point, too. So draws prefer both. Hypothesis draws and shrinks as well, but it
+neither starts from a given example nor learns from the coverage of a whole run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEAR_NEWS = 0.5
 
 
 class Trials(Protocol):
-    """The interface of what runs configurations."""
+    """The interface of an object that runs configurations of one submission."""
 
     @property
     def is_over(self) -> bool:
@@ -39,11 +39,11 @@ class Trials(Protocol):
 
 
 class Searcher:
-    """A search for one submission on one problem.
+    """A search for a configuration of one problem in which one submission fails.
 
     Attributes:
         tried: Names of the configurations that ran.
-        failures: Outcomes of those that failed, in the order in which they ran.
+        failures: Outcomes of the configurations that failed, in the order in which they ran.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Searcher:
         self._news: list[Configuration] = []
 
     def run(self) -> CaseOutcome | None:
-        """Return the smallest failure that was found in time, or None if nothing failed."""
+        """Search, and return the smallest failure found in time, or None if nothing failed."""
         wrong = next(self._failures(), None)
         return wrong and self._smallest(wrong)
 
@@ -103,10 +103,11 @@ class Searcher:
         return outcome
 
     def _smallest(self, wrong: CaseOutcome) -> CaseOutcome:
-        """Return a failure with the same verdict that no tried step makes smaller.
+        """Return a failure with the same verdict and no simpler configuration that fails alike.
 
         The search is greedy: the first simpler configuration that fails is the next one to start
-        from. `Family.simpler` yields much smaller ones first, so that few steps are needed.
+        from. `Family.simpler` yields much smaller configurations first, so that few steps are
+        needed.
         """
         found: CaseOutcome | None = wrong
         while found:

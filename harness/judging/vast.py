@@ -1,4 +1,4 @@
-"""Judgement of vast outputs: only the parts that were written are compared."""
+"""Judgement of calls with 2^28 or more elements, of which only a few parts exist."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from harness.simulator.native.bindings import UNWRITTEN
 
 
 def describe_missing_parts(output: Output, vast: Vast, *, is_whole: bool) -> str:
-    """Describe parts of an output that should have been written and were not; empty for none.
+    """Describe the unwritten parts of an output that should have been written; empty for none.
 
     Args:
         output: The parts of the output, as rows.
-        vast: The positions of the parts.
+        vast: The shapes of input and output, and the positions of the parts.
         is_whole: True if all blocks ran. If not, only the blocks that may write a part ran, and an
             unwritten part may be another block's. One pattern is reported then: all parts within
             the first 2^32 numbers are written, and none beyond them.
@@ -47,16 +47,16 @@ def judge_parts(
     *,
     with_limits: bool = False,
 ) -> Comparison:
-    """Compare the written elements of an output's parts with the oracle.
+    """Compare the written elements of the parts of a vast output with the oracle.
 
-    An unwritten element may belong to a block that did not run. It gets the oracle's value, so that
-    it counts as right.
+    An unwritten element may belong to a block that did not run. It is replaced by the oracle's
+    value, so that it counts as right.
 
     Args:
         problem: The reference; its rows are independent of each other.
         case: The case.
-        run: The run of the values.
-        values: Inputs with one row for each part.
+        run: The run (distribution of inputs, set of weights) of the values.
+        values: Weights, and inputs with one row for each part.
         output: The parts of the output, as rows.
         with_limits: As in `compare`.
 

@@ -1,4 +1,4 @@
-"""The meaning of what happened in a step: a verdict, and a message of one line."""
+"""Verdicts and one-line messages for faults, worker failures and wrong calls of a case."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ FALLS_BACK = "falls back to torch"
 
 @dataclass(frozen=True)
 class Stop:
-    """The reason why a step stopped.
+    """The reason why a step of a worker (import, construct, forward) stopped.
 
     Attributes:
         verdict: The verdict on the case, or on all cases.
         message: The reason in one line.
         detail: Further lines, such as a compiler's output.
         is_cause: True if the reason explains the findings in memory, and not the other way round.
-        is_refusal: True if the submission itself refuses.
-        beyond_grid: The message instead, if a launch had more blocks along y or z than a grid has,
-            and the reference's own sizes do not need so many; empty if no launch had.
+        is_refusal: True if the submission itself refuses the configuration.
+        beyond_grid: The message to use instead if the case has more rows than the reference's own
+            sizes (`has_more_rows`). Empty unless a launch had more blocks along y or z than a grid
+            has.
     """
 
     verdict: Verdict
@@ -49,7 +50,7 @@ TOO_MANY_ROWS = "more than 65,535 rows: the launch fails, and nobody asks for th
 
 
 def of_import_fault(fault: Mapping[str, Any]) -> Stop:
-    """Return the meaning of an exception at import, where nothing can be declined.
+    """Return the verdict and message for an exception at import, where nothing can be declined.
 
     Args:
         fault: A `worker.inside.faults.Fault` as plain data.
@@ -63,22 +64,22 @@ def of_import_fault(fault: Mapping[str, Any]) -> Stop:
 def stop_for_fault(
     fault: Mapping[str, Any], case: Case | None = None, step: Step = "construct"
 ) -> Stop:
-    """Return the meaning of a fault that a worker reported.
+    """Return the verdict and message for a fault that a worker reported.
 
     A submission may decline a configuration in its constructor, except for the problem's own
     configuration. In three situations it may also decline in `forward`:
 
-    - A kernel of that case may need more shared memory than a block has. The submission may refuse
-      the case, or let CUDA refuse the launch.
+    - A kernel of the case needs more shared memory than a block has. The submission may refuse the
+      case, or let CUDA refuse the launch.
     - The case has more rows or channels than a grid has blocks along y and z.
-    - No constructor receives the sizes of the reference. If an input has more numbers than a grid
-      has blocks along y and z, the submission may also test whether a launch was refused. Any size
-      of such a reference may be the grid's y.
+    - The reference's constructor does not receive the sizes of the inputs. If an input has more
+      elements than a grid has blocks along y and z, the submission may also report that CUDA
+      refused a launch. Any product of the input's sizes may be the grid's y.
 
     Args:
         fault: A `worker.inside.faults.Fault` as plain data.
         case: The case in which the fault occurred; None at import.
-        step: The step that the worker was asked for.
+        step: The step in which the fault occurred.
     """
     kind = fault.get("kind")
     message = str(fault.get("message", "no message"))
@@ -114,7 +115,7 @@ def stop_for_fault(
 
 
 def for_more_rows(stop: Stop) -> Stop:
-    """Return the meaning of a stop whose launch exceeds a grid, where the author's sizes do not.
+    """Return the verdict `declined` for a launch that exceeds a grid, as the author's sizes do not.
 
     The failed launch explains every finding of the case.
     """
@@ -123,7 +124,9 @@ def for_more_rows(stop: Stop) -> Stop:
 
 
 def has_more_rows(case: Case, own: Problem) -> bool:
-    """Return whether a size exceeds the blocks along y and z, and the author's own does not.
+    """Return whether a size of a case exceeds 65,535, and the reference's own size does not.
+
+    65,535 is the largest number of blocks of a grid along y and z.
 
     The size may be a product of an input's neighbouring sizes, such as its rows in all batches. It
     may also be a number of channels among the constructor's arguments.
@@ -146,7 +149,7 @@ def has_more_rows(case: Case, own: Problem) -> bool:
 
 
 def _products(shape: Sequence[int]) -> list[int]:
-    """Return the products of all runs of neighbouring sizes."""
+    """Return the product of the sizes in each range of neighbouring dimensions."""
     ends = range(len(shape) + 1)
     return [math.prod(shape[start:end]) for end in ends for start in range(end)]
 
@@ -163,7 +166,7 @@ def _has_more_rows_than_blocks(case: Case) -> bool:
 
 
 def _says_that_it_is_too_large(message: str, case: Case) -> bool:
-    """Return whether a launch that the submission saw refused counts as declining a large case."""
+    """Return whether a submission that reports a refused launch thereby declines a large case."""
     is_asked = NOBODY_ASKED not in message and case.label not in OWN
     is_large = any(math.prod(shape) > MOST_BLOCKS for shape in case.input_shapes)
     return is_asked and _may_refuse(case) and (is_large or _has_more_rows_than_blocks(case))
@@ -179,17 +182,17 @@ def stop_for_changed_file(became: str) -> Stop:
 
 
 def stop_for_failure(failure: WorkerFailure) -> Stop:
-    """Return an error for a worker that died, exceeded a deadline or sent nonsense."""
+    """Return an error for a worker that died, exceeded a deadline or sent an invalid answer."""
     return Stop("error", str(failure))
 
 
 def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
-    """Describe what the wrong calls of a case have in common; empty if that says nothing.
+    """Describe what the wrong calls of a case have in common; empty if they suggest no cause.
 
-    All calls use one instance, and each kind of call shows another kind of kept state. If only the
-    first run's values are right, something of the first call is kept. If every right call has the
-    first weights, and every call with them is right, something computed from these weights is kept.
-    If only repeated values are wrong, outputs are kept.
+    All calls use one instance of ModelNew, and each kind of call detects another kind of state that
+    the instance keeps. If only calls with the first run's values are right, it keeps something of
+    the first call. If exactly the calls with the first weights are right, it keeps something
+    computed from these weights. If only repeated values are wrong, it keeps outputs.
 
     Args:
         calls: All calls of the case, in their order.
@@ -225,8 +228,8 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
 def name_wrong_inputs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
     """Name the inputs of the wrong calls if the first call was right; else return "".
 
-    Some mistakes show with some inputs only. A diagnosis that names the mistake says more than
-    this.
+    Some mistakes show with some inputs only. A diagnosis that names the mistake is more
+    informative, and replaces this one.
     """
     if not wrong or calls[0].name in wrong:
         return ""

@@ -20,9 +20,9 @@ class Place:
 
     Attributes:
         name: Name of the parameter or buffer.
-        shape: Its shape.
-        dtype: Its dtype.
-        order: The weight's dimensions, in the order in which they lie there.
+        shape: Shape of the parameter.
+        dtype: Dtype of the parameter.
+        order: The weight's dimensions, in the order in which the parameter stores them.
     """
 
     name: str
@@ -51,13 +51,13 @@ def match_weights(
     Both models were initialised after the same seed. If the submission has all of the reference's
     names, names decide, as in `load_state_dict`. Otherwise three rules are applied in this order:
 
-    1. A parameter that has the values of a weight stands for it. A weight that is the same whole
-       number everywhere is left to the other rules.
-    2. A parameter of the same name stands for the weight.
-    3. A parameter of the same shape stands for the weight.
+    1. A parameter with the values of a weight matches the weight. This rule skips a weight whose
+       elements are all the same whole number.
+    2. A parameter of the same name matches the weight.
+    3. A parameter of the same shape matches the weight.
 
-    Of several candidates the first in this order is taken: the same name, the same shape, the same
-    last part of the name.
+    Among several candidates, the same name is preferred, then the same shape, then the same last
+    part of the name.
 
     Args:
         reference: Weights by their name in `Model`'s state_dict.
@@ -66,7 +66,8 @@ def match_weights(
             weight has no counterpart, because it has to trace the reference.
 
     Returns:
-        A place for each of the reference's names, except for unused weights that are left out.
+        The parameter (`Place`) for each of the reference's names, except for unused weights that
+        are left out.
 
     Raises:
         WeightsMismatchError: A weight that an output depends on has no counterpart.
@@ -81,7 +82,7 @@ def match_weights(
 
 
 def _matched(reference: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Place]:
-    """Return a place for each of the reference's names, as `match_weights` does."""
+    """Return the parameter for each of the reference's names, as `match_weights` does."""
     free = dict(theirs)
     places: dict[str, Place] = {}
     is_named = all(name in theirs and _fits(theirs[name], w) for name, w in reference.items())
@@ -120,7 +121,7 @@ def _by_shape(_: str, weight: Tensor, free: Mapping[str, Tensor]) -> Iterator[Pl
 
 
 def _unlike(place: Place, name: str, weight: Tensor) -> tuple[bool, ...]:
-    """Return a sort key; the candidate that resembles the weight most has the smallest."""
+    """Return a sort key, which is smallest for the candidate that resembles the weight most."""
     last = name.rpartition(".")[2]
     is_other = place.name.rpartition(".")[2] != last
     return place.name != name, place.shape != tuple(weight.shape), is_other
@@ -129,7 +130,8 @@ def _unlike(place: Place, name: str, weight: Tensor) -> tuple[bool, ...]:
 def _fits(value: Tensor, weight: Tensor) -> bool:
     """Return whether shapes are equal, or differ only in how many dimensions of size 1 they have.
 
-    With equally many dimensions, a size of 1 in another position is a mistake of the submission.
+    If both have equally many dimensions, a size of 1 in another position is a mistake of the
+    submission.
     """
     if value.dim() == weight.dim():
         return value.shape == weight.shape
@@ -141,7 +143,11 @@ def _as_it_is(weight: Tensor, own: str, value: Tensor) -> Place:
 
 
 def _with_values(weight: Tensor, own: str, value: Tensor) -> Place | None:
-    """Return a place with the weight's values, in any order and number of dimensions, or None."""
+    """Return how the parameter `own` stores the weight, or None if its values differ.
+
+    The values may be stored in any order and number of dimensions. A weight whose elements are all
+    the same whole number gives None.
+    """
     first = weight.flatten()[:1]
     whole = first.round() if first.is_floating_point() else first
     # A weight with one whole number everywhere, such as zeros, was not drawn. Other parameters have

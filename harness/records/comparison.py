@@ -1,4 +1,4 @@
-"""Results of comparing one output with the oracle: a precision class, or a mismatch."""
+"""Results of comparing an output with the oracle (the reference in float64)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The elements of an output that are wrong in every precision class.
+    """The elements of an output that are wrong in every precision class (fp32, tf32, fp16, bf16).
 
     Attributes:
         message: What is wrong, in one line.
@@ -34,18 +34,19 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of comparing one output with the oracle.
+    """The result of comparing one output with the oracle (the reference in float64).
 
     Attributes:
-        precision: The tightest class whose bound holds for every element; None for a mismatch.
+        precision: The tightest precision class (fp32, tf32, fp16, bf16) whose error bound holds for
+            every element; None for a mismatch.
         worst: The largest error as a fraction of the fp32 class's bound; at most 1 for class fp32.
             None if the output is not finite or has a wrong shape, dtype or device.
         mismatch: What is wrong; None if nothing is.
         estimated: Why the bounds are not rigorous; empty if they are.
-        limits: The other classes' bounds as multiples of the fp32 class's, at the element where
-            that is largest. Empty if not requested, or if `worst` is None.
-        telling: The loosest class that is still informative: an output of zeros would be wrong in
-            at least half of the elements. None if no class is, or if not requested.
+        limits: The other classes' bounds as multiples of the fp32 class's bound, at the element
+            with the largest fp32 bound. Empty if not requested, or if `worst` is None.
+        telling: The loosest class that is still informative: its bound rejects zeros in at least
+            half of the elements that are not 0. None if no class is, or if not requested.
     """
 
     precision: Precision | None

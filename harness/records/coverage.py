@@ -16,7 +16,7 @@ _DECIDES = re.compile(r"\b(?:if|for|while|switch)\b|\?|&&|\|\|")
 
 @dataclass(frozen=True)
 class Branch:
-    """A branch instruction of device code, and the ways that threads have gone there.
+    """A branch instruction of device code, and the directions in which threads have left it.
 
     Attributes:
         line: Line of the submission's file.
@@ -32,7 +32,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The coverage of those lines of a submission's file that the compiler made instructions from.
+    """The coverage of the lines of a submission's file for which the compiler made instructions.
 
     Attributes:
         reached: Lines that ran in some case.
@@ -91,9 +91,9 @@ class Coverage:
         return _shown([str(line) for line in found])
 
     def words(self) -> str:
-        """Return the lines that never ran as text for people.
+        """Return the numbers of the lines that never ran, as text such as "4-8, 11".
 
-        Lines without code do not interrupt a range.
+        Lines without code do not interrupt a range of lines.
 
         >>> Coverage((1, 2, 9), (4, 5, 6, 8, 11)).words()
         '4-8, 11'
@@ -110,7 +110,7 @@ def _shown(places: Sequence[str]) -> str:
 
 
 def _joined(one: Iterable[Branch], other: Iterable[Branch]) -> tuple[Branch, ...]:
-    """Return each branch with the ways that threads went in either run.
+    """Return each branch with the directions in which threads left it in either of two runs.
 
     A branch is identified by its line and its position among that line's branches.
     """
@@ -124,7 +124,7 @@ def _joined(one: Iterable[Branch], other: Iterable[Branch]) -> tuple[Branch, ...
 
 
 def _ranges(known: Sequence[int], missed: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last line of each run of missed lines, ignoring lines without code."""
+    """Yield first and last line of each range of missed lines, ignoring lines without code."""
     wanted = set(missed)
     first: int | None = None
     # The trailing 0 is not a line of any file; it ends the last range.
@@ -162,7 +162,7 @@ def lcov(coverages: Iterable[tuple[str, str, Coverage]]) -> str:
 
 
 def _branch_lines(branches: Sequence[Branch]) -> Iterator[str]:
-    """Yield one BRDA line for each way of each branch, and their totals.
+    """Yield one BRDA line for each direction of each branch, and the lines with the totals.
 
     The count is `-` for a branch that no thread reached.
     """

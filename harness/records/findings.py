@@ -1,4 +1,4 @@
-"""Findings for people: merging of equal ones, and their text."""
+"""Findings (reports of a sanitizer or a check) for people: merging equal ones, and their text."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _TELL_PLACES = ("racecheck", "synccheck")
 
 
 def merge_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return one finding for each place and kind over all runs of a case.
+    """Merge findings of the same severity, check and place in the source.
 
-    The first finding of each group is kept, with the sum of their counts.
+    The result has the first of the merged findings, with the sum of the counts of all.
     """
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
@@ -26,14 +26,14 @@ def merge_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 
 def kind_of_finding(finding: Finding) -> tuple[object, ...]:
-    """Return a key that findings of several runs share: the check and the place."""
+    """Return the check and the place of a finding, as a key that is equal for equal mistakes."""
     # Findings without a kernel have no place; only their messages distinguish them.
     place = (finding.file, finding.line) if finding.kernel else (finding.message,)
     return finding.check, finding.kernel, *place
 
 
 def failing_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings that make a submission wrong."""
+    """Return the findings that make a submission fail, without warnings and information."""
     return [finding for finding in findings if finding.is_failing]
 
 

@@ -16,7 +16,7 @@ Result = Literal["passed", "failure", "error", "skipped"]
 
 @dataclass(frozen=True)
 class TestCase:
-    """One test.
+    """One test of a JUnit report.
 
     Attributes:
         submission: Name of the submission.
@@ -39,12 +39,12 @@ class TestCase:
 
 
 def no_submission(name: str, message: str) -> TestCase:
-    """Return the failed test of a file that is not a submission."""
+    """Return a failed test that reports a file which is not a submission."""
     return TestCase(name, "is_submission", "failure", message, message)
 
 
 def not_evaluated(submission: str, problem: str, message: str) -> TestCase:
-    """Return the test of a submission that the harness itself failed to evaluate."""
+    """Return a test that reports an error of the harness itself, not of the submission."""
     return TestCase(submission, f"test_builds[{problem}]", "error", message, message)
 
 

@@ -47,11 +47,11 @@ class View:
             was written before the output.
         step: Numbers of rows and columns of elements in a cell.
         errors: For each page its rows, each a string of `CODES`.
-        mistake: The same map for the result that the diagnosed mistake would give; empty if there
+        mistake: As `errors`, for the output that the diagnosed mistake would give; empty if there
             is no diagnosis.
         expected: For each page its rows, each a string of `LEVELS`: the largest of the oracle's
             values in each cell.
-        actual: The same map for the submission's values.
+        actual: As `expected`, for the submission's values.
     """
 
     pages: tuple[int, ...]
@@ -87,7 +87,7 @@ class Picture:
     """Maps and example values of a wrong output.
 
     Attributes:
-        run: Name of the run.
+        run: Name of the run (distribution of inputs, set of weights) that gave the output.
         shape: Shape of the output. If the output has a wrong shape, the larger of the two sizes in
             each dimension.
         overview: The whole output, reduced if it is large.

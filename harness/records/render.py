@@ -30,14 +30,17 @@ _FEWEST_COLUMNS = 60
 def headline(report: Report) -> str:
     """Return one line: the verdict, the numbers of cases, and the precision or the reason.
 
-    A line of more than 200 columns ends there; `rest_of_headline` has what is cut off.
+    The line is cut after 200 columns; `rest_of_headline` yields the text that is missing.
     """
     name = len(report.submission) + len(report.problem)
     return escape.cut(_whole_headline(report), max(_LINE_COLUMNS, name + _FEWEST_COLUMNS))
 
 
 def rest_of_headline(report: Report) -> Iterator[str]:
-    """Yield the report's message, or the whole headline of a right one, if `headline` cuts it."""
+    """Yield the report's whole message if `headline` cuts its line.
+
+    For a right submission, which has no message, yield the whole line.
+    """
     whole = _whole_headline(report)
     if whole != headline(report):
         yield report.message or whole
@@ -88,7 +91,7 @@ def _counts(report: Report) -> str:
 def _never_ran(report: Report) -> str:
     """Return the number of device code lines that no case reached, as text; empty if none.
 
-    The headline says this so that "right" never refers to code that did not run.
+    The headline contains this text, so that "right" never refers to code that did not run.
     """
     of = report.coverage
     if of is None or not of.missed:
@@ -127,7 +130,7 @@ def _warnings(report: Report) -> tuple[Finding, ...]:
 
 
 def _explain_warnings(report: Report) -> Iterator[str]:
-    """Yield a line for each warning, except for those in the lines of the smallest failure."""
+    """Yield a line for each warning that the lines about the smallest failure do not contain."""
     kinds = [frozenset(map(kind_of_finding, case.findings)) for case in report.cases]
     shown = report.smallest_failure and report.case(report.smallest_failure).findings
     told = set(map(kind_of_finding, shown or ()))
@@ -167,7 +170,7 @@ def _explanation(report: Report) -> Iterator[str]:
 
 
 def case_lines(case: CaseReport) -> Iterator[str]:
-    """Yield what is known about a case besides its verdict and its diagnosis, line by line."""
+    """Yield the lines about a case: call, message, first wrong element, findings and details."""
     shapes = ", ".join(str(tuple(shape)) for shape in case.input_shapes)
     yield f"{case.constructor_call} on input {shapes}"
     yield case.message or case.verdict

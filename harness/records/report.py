@@ -67,10 +67,11 @@ class BuildReport:
     """One extension that the submission had compiled.
 
     Attributes:
-        name: Name that the submission gave it.
+        name: Name that the submission gave the extension.
         seconds: Duration of the compilation when it was done.
-        reused: True if it came from the cache.
-        headers: The headers that sufficed: `slim`, `light` or `full`, which are torch's own.
+        reused: True if the extension came from the cache.
+        headers: The torch headers that the extension was compiled with: the harness's own `slim` or
+            `light` ones, or torch's `full` ones.
     """
 
     name: str
@@ -85,8 +86,8 @@ class OtherFailure:
 
     Attributes:
         count: Number of cases whose message is of this kind.
-        case: Id of one of them.
-        message: Message of that case.
+        case: Id of one of these cases.
+        message: Message of the case with this id.
     """
 
     count: int
@@ -100,31 +101,32 @@ class CaseReport:
 
     Attributes:
         id: Id of the case.
-        label: Label of the case, such as its origin in the grid.
+        label: Origin of the case, such as "reduced", "corner" or "random".
         arguments: Constructor arguments of the case.
         input_shapes: Shapes of the case's inputs.
-        verdict: The verdict; `not run` if the case is beyond the time budget, or the submission did
-            not get as far.
+        verdict: The verdict; `not run` if the case is beyond the time budget, or if an earlier
+            error ended the evaluation.
         message: Why the verdict is not `passed`, in one line; empty if it is.
-        precision: The tightest class that holds in every run of the case.
+        precision: The tightest precision class (fp32, tf32, fp16, bf16) whose error bound holds in
+            every run of the case.
         worst: The largest error as a fraction of the fp32 bound.
-        wrong_runs: Names of the runs with a wrong output.
+        wrong_runs: Names of the runs (sets of inputs and weights) with a wrong output.
         comparison: Comparison of the first wrong output; None if no output is wrong.
-        findings: Findings of the checks.
+        findings: Findings of the sanitizers, and of the checks for own work and changed state.
         diagnosis: The known mistake that explains the failure; empty if none fits.
-        detail: Several lines of further information, such as a traceback or a compiler's output.
+        detail: Further information, in several lines, such as a traceback or a compiler's output.
         seconds: Duration of the case.
         own_work: The share of the work that the submission's own kernels did; None if unknown.
         deterministic: True if the same call twice gave the same bits; None if that was not tried.
-        constants: The problem's constants in this case.
+        constants: Values of the constants in the reference's file in this case.
         estimated: Why there is no precision class, although every output is near the reference: the
             bounds are estimates, or allow anything. Empty if there is a class.
         constructor_call: The call that constructed `ModelNew`, as Python text.
         notes: Remarks that change no verdict.
-        errors: The largest error of each run as a fraction of the fp32 bound; None if the output is
+        errors: The largest error of each run as a fraction of the fp32 bound. None if the output is
             not finite or has a wrong shape, dtype or device.
         limits: The other classes' bounds in the first run, as multiples of the fp32 bound, at the
-            element where that is largest.
+            element with the largest fp32 bound.
         picture: Maps of the first wrong output. Only some cases have one: the smallest failing
             case, a case that shows more, and the first case of each other kind of failure.
     """
@@ -160,7 +162,7 @@ class Report:
 
     Attributes:
         submission: Name of the submission.
-        path: Path of its file.
+        path: Path of the submission's file.
         content_hash: SHA-256 of the file's bytes, in hexadecimal.
         problem: Name of the problem.
         problem_hash: SHA-256 of the reference's bytes, in hexadecimal.
@@ -170,23 +172,24 @@ class Report:
         versions: Versions of everything that may change the result.
         verdict: The gravest verdict of the cases, or the reason why they did not run.
         message: Why the submission is not right, in one line.
-        precision: The tightest class that holds in every case that ran.
+        precision: The tightest precision class (fp32, tf32, fp16, bf16) whose error bound holds in
+            every case that ran.
         shared: The property that the failing cases have in common.
-        own_configuration: The verdict on the problem's own configuration; None if that was not
-            among the cases.
+        own_configuration: The verdict on the problem's own configuration (the arguments and sizes
+            in the reference's file); None if that was not among the cases.
         smallest_failure: Id of the failing case that is easiest to follow by hand. It is chosen
             among the cases with the report's verdict that fail like the problem's own
             configuration, or else like most of them.
         other_failures: Other kinds of failure, in other cases.
         builds: The extensions that were compiled.
         cases: Results of the cases.
-        counters: Counters of the kernels in the problem's reduced configuration; None without the
-            simulator, or if the evaluation stopped before that.
+        counters: Counters of all kernels together in the problem's own configuration, at the sizes
+            for the simulator. None without the simulator, or if the evaluation stopped earlier.
         notes: Remarks that change no verdict.
         detail: Several lines, such as the compiler's output or a traceback.
         seconds: Duration of the whole evaluation.
-        coverage: Coverage of its device code; None if it was not measured.
-        lines: The counters of `counters`, by source line.
+        coverage: Coverage of the submission's device code; None if it was not measured.
+        lines: The kernels' counters for each line of the submission's file.
         ptx: The PTX of the lines that have counters or findings; up to some 128 KiB.
         source: Text of the submission's file; empty if it exceeds 256 KiB.
         checked_at: Time of the check, in UTC and ISO 8601.
@@ -228,7 +231,7 @@ class Report:
         return self.verdict in ("passed", "agrees")
 
     def count(self, verdict: Verdict) -> int:
-        """Return the number of cases with a verdict."""
+        """Return the number of cases with the given verdict."""
         return Counter(case.verdict for case in self.cases)[verdict]
 
     @property
@@ -298,8 +301,8 @@ def not_run(case: Case, why: str) -> CaseReport:
 def overall(cases: Sequence[CaseReport]) -> Verdict:
     """Return the gravest verdict of the cases: `passed` if every case passed or was declined.
 
-    A few cases beyond the time budget may be left out. If more are left out, or the problem's own
-    configuration is, the kernel is too slow for the simulator, and the verdict is `unsupported`.
+    A few cases beyond the time budget may be left out. If more cases are left out, or the problem's
+    own configuration is, the verdict is `unsupported`: the kernel is too slow for the simulator.
     """
     seen = {case.verdict for case in cases}
     verdict: Verdict = next((each for each in _GRAVEST_FIRST if each in seen), "not run")

@@ -10,7 +10,7 @@ from harness.records.report import Report
 
 @dataclass(frozen=True)
 class Requirements:
-    """Minimum shares, from 0 to 1.
+    """Minimum shares that a submission must reach, each from 0 to 1.
 
     Attributes:
         cases: Share of the cases that must have passed: neither declined nor left out.

@@ -49,7 +49,7 @@ def sketch(report: Report, columns: int, *, colour: bool) -> Iterator[str]:
     Args:
         report: The report.
         columns: Largest number of characters in a line.
-        colour: True to colour the marks too.
+        colour: True to colour the marks with terminal escape codes.
     """
     pictured = [case for case in report.cases if case.picture]
     if not pictured:
@@ -82,9 +82,9 @@ def _is_wrong(view: View, page: int) -> bool:
 
 
 def _first(picture: Picture, view: View, page: int) -> Iterator[str]:
-    """Yield the index of the first element that is shown, as text.
+    """Yield the index of the first element in a page of a view, one number as text at a time.
 
-    The page number is the flattened index of all dimensions but the last two.
+    The number of a page is the flattened index of all dimensions but the last two.
     """
     index: list[int] = []
     number = view.pages[page]

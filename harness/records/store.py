@@ -21,7 +21,7 @@ def save(report: Report, folder: Path) -> None:
 
 
 def find(folder: Path, problem: str, submission: str) -> Report | None:
-    """Return the stored report, or None if there is none that can be read."""
+    """Return the stored report of a submission on a problem; None if none can be read."""
     return _read(_path(folder, problem, submission))
 
 

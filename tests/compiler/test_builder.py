@@ -1,4 +1,4 @@
-"""Builds of extensions with the real compilers."""
+"""Builds of submissions' extensions with the real compilers, and the reuse of earlier builds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def extension(code: str, **fields: Any) -> Extension:
 
 
 def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
-    """Another flag makes another build, and reaches the code."""
+    """A compiler flag reaches the code, and an extension with another flag is another build."""
     code = "int answer() { return ANSWER; }"
     with pytest.raises(CompileError, match="ANSWER"):
         builder(tmp_path).build(extension(code))
@@ -51,9 +51,9 @@ def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_header_that_may_be_there_is_watched(tmp_path: Path) -> None:
-    """A build that found an optional header differs from a build that did not.
+    """A build that found a header by `__has_include` differs from a build that did not find it.
 
-    That holds whichever of the two was built before.
+    An earlier build without the header is reused only while the compilers cannot see the header.
     """
     headers = tmp_path / "headers"
     headers.mkdir()
@@ -75,7 +75,7 @@ def test_header_that_may_be_there_is_watched(tmp_path: Path) -> None:
 def test_another_environment_finds_what_was_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new virtual environment with the same torch reuses earlier builds."""
+    """A torch of the same version in another folder reuses earlier builds."""
     asked = extension("int answer() { return 1; }")
     built = builder(tmp_path).build(asked)
     elsewhere = tmp_path / "environment" / "torch"
@@ -91,7 +91,7 @@ def test_another_environment_finds_what_was_built(
 
 
 def test_own_header_is_watched(tmp_path: Path) -> None:
-    """A changed header of the submission makes a new build, though no source changed."""
+    """After a change of a submission's header, the extension is built again."""
     headers = tmp_path / "headers"
     headers.mkdir()
     (headers / "value.h").write_text("#define VALUE 1\n")
@@ -107,7 +107,10 @@ def test_own_header_is_watched(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_readable_file_is_watched_however_it_is_read(tmp_path: Path) -> None:
-    """A file that an assembler includes is in no list of dependencies, but it is in the key."""
+    """A change of a readable file that only an assembler includes makes a new build.
+
+    Compilers do not list such a file as a dependency.
+    """
     (tmp_path / "readable").mkdir()
     data = tmp_path / "readable" / "table.bin"
     code = (
@@ -127,7 +130,7 @@ def test_readable_file_is_watched_however_it_is_read(tmp_path: Path) -> None:
 def test_any_file_is_watched_without_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """Without a sandbox, a build depends on every file that its compilers read."""
+    """Without a sandbox, a change of any header that the compilers read makes a new build."""
     monkeypatch.setattr(bubblewrap, "usable", lambda: None)
     header = tmp_path / "value.h"
     header.write_text("#define VALUE 1\n")
@@ -151,7 +154,7 @@ def test_any_file_is_watched_without_a_sandbox(
 
 
 def test_commands_that_make_nothing_are_said_to(tmp_path: Path) -> None:
-    """Options under which the linker makes nothing give the submission's error in one line."""
+    """Linker options under which no library is made give a compile error of one line."""
     with pytest.raises(CompileError) as error:
         builder(tmp_path).build(extension("int answer() { return 1; }", link_flags=("--version",)))
     assert error.value.output == "error: the build commands succeeded but created no module.so"
@@ -159,9 +162,9 @@ def test_commands_that_make_nothing_are_said_to(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
-    """A precompiled header that one submission failed to build is not stored as a failure.
+    """A precompiled header that was not built before a submission's deadline is not stored.
 
-    That submission's deadline or memory was the reason, and the next one has its own.
+    The next submission has a deadline of its own.
     """
     asked = Extension("small", (("main.cpp", "#include <torch/extension.h>\n"),))
     with pytest.raises(CompileTimeout):
@@ -187,7 +190,7 @@ def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
 def test_what_reads_unseen_files_is_built_in_every_run(
     tmp_path: Path, code: str, fields: dict[str, Any]
 ) -> None:
-    """A build that may read unknown files is repeated in each run, once.
+    """A build that may read unknown files is reused within a run of the harness, and not later.
 
     The harness cannot tell whether such files changed.
     """
@@ -200,9 +203,9 @@ def test_what_reads_unseen_files_is_built_in_every_run(
 @pytest.mark.thorough
 @pytest.mark.parametrize("flag", ["-Tmain.cpp", "-Wl,--version-script,main.cpp", "main.cpp.o"])
 def test_refusal_of_what_reads_unseen_files_is_one_runs(tmp_path: Path, flag: str) -> None:
-    """A refusal that may depend on unknown files holds for one run only.
+    """A compile error that may depend on unknown files is stored for one run of the harness only.
 
-    Linker scripts and objects are such files.
+    Examples of unknown files are linker scripts and object files.
     """
     begun: list[str] = []
     asked = extension("int answer() { return 1; }", link_flags=(flag,))
@@ -213,7 +216,7 @@ def test_refusal_of_what_reads_unseen_files_is_one_runs(tmp_path: Path, flag: st
 
 
 def test_without_a_run_what_reads_unseen_files_is_always_built(tmp_path: Path) -> None:
-    """Without a run, a build that may read unknown files is never reused.
+    """Outside a run of the harness, a build that may read unknown files is never reused.
 
     Nothing then bounds the time in which the files must stay the same.
     """
@@ -225,9 +228,9 @@ def test_without_a_run_what_reads_unseen_files_is_always_built(tmp_path: Path) -
 def test_build_without_a_sandbox_is_nothing_for_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A build made without a sandbox is not reused in one.
+    """A build made without a sandbox is not reused by a build in a sandbox.
 
-    Its compilers could read every file of the machine.
+    Compilers without a sandbox could read every file of the machine.
     """
     asked = extension("int answer() { return 1; }")
     with monkeypatch.context() as patched:
@@ -238,9 +241,9 @@ def test_build_without_a_sandbox_is_nothing_for_one(
 
 @pytest.mark.thorough
 def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
-    """Source files beside a submission are part of the key.
+    """A change of a source file beside a submission makes a new build.
 
-    They are not `--readable`, and compilers see them in another folder.
+    Source files beside a submission are not `--readable`, and compilers see them in another folder.
     """
     submission, header = tmp_path / "mine.py", tmp_path / "value.h"
     submission.write_text("# builds with value.h")
@@ -266,7 +269,7 @@ def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["value.py", "large.bin"])
 def test_readable_file_without_a_digest_is_watched_too(tmp_path: Path, name: str) -> None:
-    """An included Python file is a dependency, and a large file counts by its last change."""
+    """A change of an included Python file, or of any large readable file, makes a new build."""
     readable = tmp_path / "readable"
     readable.mkdir()
     (readable / "value.py").write_text("#define VALUE 1\n")
@@ -285,7 +288,7 @@ def test_readable_file_without_a_digest_is_watched_too(tmp_path: Path, name: str
 
 @pytest.mark.thorough
 def test_full_headers_are_the_fallback(tmp_path: Path) -> None:
-    """A source that needs more than the light headers is built with torch's own."""
+    """A source that needs more than the harness's light headers is built with torch's full ones."""
     # This includes one small header, because g++ takes half a minute for all of them.
     code = "#include <ATen/Context.h>\nint answer() { return at::hasMKL(); }\n"
     assert builder(tmp_path).build(extension(code)).notes["headers"] == "full"
@@ -293,7 +296,7 @@ def test_full_headers_are_the_fallback(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_operators_that_are_called_need_no_full_headers() -> None:
-    """A call of torch::softmax or at::conv2d compiles with the light headers and its own."""
+    """Calls of torch::softmax and at::conv2d compile with the harness's light headers."""
     code = (
         "#include <torch/extension.h>\n"
         "at::Tensor both(at::Tensor x) { return at::conv2d(torch::softmax(x, 1), x); }\n"
@@ -304,7 +307,7 @@ def test_operators_that_are_called_need_no_full_headers() -> None:
 
 @pytest.mark.thorough
 def test_lists_of_tensors_need_no_full_headers() -> None:
-    """A call of torch::cat, which takes a list, compiles with the light headers and its own."""
+    """A call of torch::cat, which takes a list, compiles with the harness's light headers."""
     code = (
         "#include <torch/extension.h>\n"
         "at::Tensor twice(at::Tensor x) { return torch::cat({x, x}, 0); }\n"
@@ -315,7 +318,7 @@ def test_lists_of_tensors_need_no_full_headers() -> None:
 
 @pytest.mark.thorough
 def test_bindings_headers_are_read_once(tmp_path: Path) -> None:
-    """The second extension with the same options starts from the first one's precompiled header."""
+    """A second extension with the same options uses the precompiled header of the first one."""
     include = "#include <torch/extension.h>\n"
     is_begun = "#ifndef AT_DISPATCH_SWITCH\n#error nothing stands before this\n#endif\n"
 
@@ -346,7 +349,7 @@ def test_complex_numbers_of_the_toolkit_are_whole() -> None:
 
 @pytest.mark.thorough
 def test_headers_of_everything_are_light_too() -> None:
-    """A source that includes all of ATen and torch, and its own bindings, builds lightly."""
+    """A source with all of ATen and torch, and bindings, compiles with the light headers."""
     code = (
         "#include <ATen/ATen.h>\n#include <torch/all.h>\n#include <torch/torch.h>\n"
         "#include <torch/extension.h>\n#include <c10/core/Allocator.h>\n"
@@ -361,7 +364,7 @@ def test_headers_of_everything_are_light_too() -> None:
 
 @pytest.mark.thorough
 def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
-    """Options that name an architecture choose the PTX, in each of nvcc's spellings."""
+    """A submission's -arch and -gencode options choose the architecture of the PTX."""
     code = (
         "__global__ void kernel(int *out) { *out = 1; }\n"
         "int answer() { kernel<<<1, 1>>>(nullptr); return 0; }\n"
@@ -379,7 +382,7 @@ def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
 def test_refusal_is_kept_unless_something_may_be_installed(
     tmp_path: Path, code: str, kept: int
 ) -> None:
-    """A refusal is stored, unless a missing header caused it, which may be installed later."""
+    """A compile error is stored, except for a missing header, which may be installed later."""
     for _ in range(2):
         with pytest.raises(CompileError, match=r"wrong|absent"):
             builder(tmp_path).build(extension(code))
@@ -409,7 +412,7 @@ def test_refusal_is_kept_unless_something_may_be_installed(
     ],
 )
 def test_linker_is_quoted(tmp_path: Path, code: str, flags: tuple[str, ...], message: str) -> None:
-    """The first line has the linker's message, and the flag that caused it."""
+    """The first line of a link error quotes the linker, and the flag that caused the error."""
     with pytest.raises(CompileError) as caught:
         builder(tmp_path).build(extension(code, link_flags=flags))
     # The place in the code depends on what the distribution's compiler adds to it.
@@ -419,7 +422,7 @@ def test_linker_is_quoted(tmp_path: Path, code: str, flags: tuple[str, ...], mes
 
 @pytest.mark.thorough
 def test_one_run_waits_for_one_failure(tmp_path: Path) -> None:
-    """Within a run, a missing header or a passed deadline fails again without another build."""
+    """A missing header or a passed deadline fails again without a new build in the same run."""
     absent = extension("#include <absent.h>\n")
     with pytest.raises(CompileError, match="absent"):
         builder(tmp_path, run="first").build(absent)

@@ -1,4 +1,4 @@
-"""The store of finished builds."""
+"""The store of finished builds, each under a key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def make(folder: Path, content: str = "machine code") -> Product:
 
 
 def test_second_request_is_served_from_the_cache(tmp_path: Path) -> None:
-    """A finished build is not built again."""
+    """A second request for the same key returns the stored build and does not build again."""
     cache = Cache(tmp_path)
     first = cache.get_or_build("key", make)
 
@@ -33,7 +33,7 @@ def test_second_request_is_served_from_the_cache(tmp_path: Path) -> None:
 
 
 def test_failed_build_leaves_nothing(tmp_path: Path) -> None:
-    """A build's exception reaches the caller, and the next build of the key works."""
+    """An exception in a build reaches the caller, and the next build of the same key works."""
     cache = Cache(tmp_path)
 
     def fail(folder: Path) -> Product:
@@ -48,7 +48,7 @@ def test_failed_build_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["library", "manifest", "gone"])
 def test_damaged_entry_is_built_again(tmp_path: Path, damage: str) -> None:
-    """A damaged entry is never returned; it is built again."""
+    """An entry with a changed or missing library or manifest is built again."""
     cache = Cache(tmp_path)
     entry = cache.get_or_build("key", make)
     if damage == "library":
@@ -63,7 +63,7 @@ def test_damaged_entry_is_built_again(tmp_path: Path, damage: str) -> None:
 
 
 def test_changed_dependency_makes_a_new_build(tmp_path: Path) -> None:
-    """A changed header makes a new build, although the key does not cover it."""
+    """A change of a header that a build depends on makes a new build under the same key."""
     header = tmp_path / "header.h"
     header.write_text("1")
     cache = Cache(tmp_path / "cache")
@@ -81,7 +81,7 @@ def test_changed_dependency_makes_a_new_build(tmp_path: Path) -> None:
 
 
 def test_of_two_builds_at_once_one_does_the_work(tmp_path: Path) -> None:
-    """The second of two concurrent builds waits for the first, and uses its product."""
+    """The second of two concurrent builds of a key waits for the first, and uses the library."""
     started = threading.Event()
     go_on = threading.Event()
     builds = []
@@ -109,7 +109,7 @@ def test_of_two_builds_at_once_one_does_the_work(tmp_path: Path) -> None:
 
 
 def test_killed_build_does_not_hurt_the_next(tmp_path: Path) -> None:
-    """A build killed by SIGKILL leaves neither a lock nor a partial entry."""
+    """A build that is killed by SIGKILL leaves neither a held lock nor a partial entry."""
     script = (
         "import sys, time; from pathlib import Path; from harness.compiler.cache import Cache\n"
         "def build(folder):\n"
@@ -128,5 +128,5 @@ def test_killed_build_does_not_hurt_the_next(tmp_path: Path) -> None:
 
 
 def test_digest_tells_where_one_part_ends() -> None:
-    """Differently split parts give different keys, even if they join to the same text."""
+    """The digests of two lists of texts differ, even if the texts join to the same text."""
     assert digest(["ab", "c"]) != digest(["a", "bc"])

@@ -1,4 +1,4 @@
-"""Compiler flags: the architecture that a submission asks for, and torch's splitting of flags."""
+"""Compiler flags: the architecture that a submission asks for, and how torch splits flags."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ModelNew(nn.Module):
 def test_submission_is_compiled_for_what_it_asks(
     tmp_path: Path, before: str, flags: list[str]
 ) -> None:
-    """A submission names an architecture in nvcc's flags, or in the variable that torch reads."""
+    """A submission may name an architecture in flags of nvcc or in TORCH_CUDA_ARCH_LIST."""
     path = tmp_path / "architecture.py"
     path.write_text(SUBMISSION.format(before=before, flags=flags))
     # Without cases, the evaluation only imports the submission.
@@ -95,7 +95,7 @@ def test_submission_is_compiled_for_what_it_asks(
     ],
 )
 def test_architecture_flags(flags: tuple[str, ...], device: Device, expected: list[str]) -> None:
-    """A GPU's build keeps the submission's own flags; the simulator's has one architecture."""
+    """A GPU's build has the submission's -gencode flags; the simulator's has one architecture."""
     extension = Extension("x", (("x.cu", ""),), cuda_flags=flags)
     command = cuda_command(extension, find_toolchain(), Target(device), "x.cu", headers="light")
     assert [
@@ -127,7 +127,7 @@ ODD_FLAGS = {
 def words_of_torch(
     flags: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, list[str]]:
-    """Return the arguments that compilers get from torch's own build file, by output file."""
+    """Return, by output file, the arguments that compilers get from the build file of torch."""
     recorder = folder / "recorder"
     recorder.write_text(
         '#!/bin/sh\nfor word; do [ "$before" = -o ] && out=$word; before=$word; done\n'
@@ -160,7 +160,7 @@ def words_of_torch(
 def own_words(
     flags: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, list[str]]:
-    """Return the arguments that the harness gives to compilers for a GPU, by output file."""
+    """Return, by output file, the arguments that the harness gives to compilers for a GPU."""
     torch_itself: Any = cpp_extension
     asked: list[Extension] = []
 
@@ -201,7 +201,7 @@ def own_words(
 def between(words: list[str], first: str, last: str) -> list[str]:
     """Return the words between the first `first` and the next `last`.
 
-    The architecture, which torch puts before `first`, is left out.
+    Words with `-gencode=`, which name an architecture, are left out: torch puts them elsewhere.
     """
     start = words.index(first) + 1
     found = words[start : words.index(last, start)]
@@ -212,7 +212,10 @@ def between(words: list[str], first: str, last: str) -> list[str]:
 def test_flags_become_what_torch_makes_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
 ) -> None:
-    """Compilers and linker get the words that ninja and a shell make of torch's build file."""
+    """Compilers and linker get the same arguments from the harness as from torch's build file.
+
+    ninja and a shell split the flags in torch's build file into words.
+    """
     theirs = words_of_torch(flags, tmp_path, monkeypatch)
     ours = own_words(flags, tmp_path, monkeypatch)
     assert theirs.keys() == ours.keys()

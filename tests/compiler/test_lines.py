@@ -1,4 +1,4 @@
-"""Places in a generated source, mapped to places in the submission."""
+"""Line numbers of load_inline's generated sources, mapped to lines of the submission."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compile_errors(text: str, folder: Path) -> str:
 
 
 def test_error_is_at_the_submissions_line(tmp_path: Path) -> None:
-    """A compiler names the submission's file and line, not those of load_inline's source."""
+    """A compiler's error names file and line of the submission, not of load_inline's source."""
     text = with_line_directives(f"#include <vector>\n{CODE}", SUBMISSION, "kernel.py")
     line = SUBMISSION.splitlines().index("  return missing;") + 1
     assert f"kernel.py:{line}:" in compile_errors(text, tmp_path)
@@ -43,7 +43,7 @@ def test_generated_lines_are_not_the_submissions(tmp_path: Path) -> None:
 
 
 def test_changed_line_keeps_its_place(tmp_path: Path) -> None:
-    """A line with an inserted value, as from an f-string, keeps its line number."""
+    """A source line into which an f-string put a value is mapped to the submission's line."""
     code = CODE.replace("return 1;", "return undefined_1;").replace("missing", "0")
     errors = compile_errors(with_line_directives(code, SUBMISSION, "kernel.py"), tmp_path)
     line = SUBMISSION.splitlines().index("  return 1;") + 1
@@ -51,7 +51,7 @@ def test_changed_line_keeps_its_place(tmp_path: Path) -> None:
 
 
 def test_no_directive_inside_a_macros_arguments() -> None:
-    """No directive parts two strings of the submission that meet inside parentheses."""
+    """No #line directive is put between two strings of a submission that meet in parentheses."""
     first, second = "RUN(\n[&] {\nint first;", "int second;\n}();\n)"
     submission = f'A = """\n{first}\n"""\nB = """\n{second}\n"""\n'
     text = with_line_directives(f"{first}\n{second}\nint after;\n", submission, "kernel.py")
@@ -60,7 +60,7 @@ def test_no_directive_inside_a_macros_arguments() -> None:
 
 
 def test_strings_that_are_not_raw_keep_their_lines(tmp_path: Path) -> None:
-    """A backslash that joins two lines, and line breaks that are escapes, keep the places right."""
+    """Errors in strings with joined lines or escaped line breaks name the submission's lines."""
     submission = (
         'A = """\nint one() {\n  return 1 + \\\n    absent;\n}\n"""\n'
         'B = "int two() {\\n" \\\n    "  return lacking;\\n}\\n"\n'
@@ -76,7 +76,7 @@ def test_strings_that_are_not_raw_keep_their_lines(tmp_path: Path) -> None:
 
 
 def test_no_directive_inside_a_macros_definition(tmp_path: Path) -> None:
-    """No directive follows a backslash at the end of a line, where it would join the macro."""
+    """No #line directive follows a line that ends in a backslash: it would be in the macro."""
     submission = 'A = """\n#define RUN(x) \\\\\n  do { \\\\\n    x; } while (0)\n"""\n'
     more = "  int made; \\\n  another(); \\\n"
     code = f"#define RUN(x) \\\n  do {{ \\\n{more}    x; }} while (0)\nint a;\n"

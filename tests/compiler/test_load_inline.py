@@ -1,4 +1,4 @@
-"""torch's `load_inline` and `load` beside the harness's, over their whole signatures."""
+"""A comparison of the harness's `load_inline` and `load` with torch's, over all parameters."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ REFUSED_HERE = [
 
 
 class Way:
-    """One of the two implementations, whose builds and imports are recorded instead of done.
+    """torch's or the harness's implementation, with builds and imports recorded, not done.
 
     Attributes:
-        folder: The current folder, with sources.
-        built: The requests that reached the compilers.
+        folder: The current folder, in which the source files are.
+        built: The requests that would have reached the compilers.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -108,12 +108,12 @@ class Way:
         patch.setattr(torch_itself, "_import_module_from_library", self.loaded)
 
     def loaded(self, name: str, folder: str, is_python_module: bool) -> Loaded:
-        """Return what would be loaded; the library has to lie in the folder that is named."""
+        """Return the name of the library to import, and whether it is a Python module."""
         library = Path(folder) / f"{name}{torch_itself.LIB_EXT}"
         return library.name, is_python_module
 
     def call(self, function: str, options: Options) -> object:
-        """Return what a call returns, or its exception; the lists in the options stay as given."""
+        """Return what a call of `function` returns or raises; leave the options unchanged."""
         own = {n: list(v) if isinstance(v, list) else v for n, v in options.items()}
         try:
             return getattr(torch_itself, function)(**own)
@@ -124,7 +124,7 @@ class Way:
 
 
 def torch_way(patch: pytest.MonkeyPatch, folder: Path) -> Way:
-    """Return torch's own implementation up to its call of ninja."""
+    """Return torch's implementation, which records a build in place of the call of ninja."""
     way = Way(patch, folder)
 
     def build(**asked: Any) -> None:
@@ -151,7 +151,7 @@ def torch_way(patch: pytest.MonkeyPatch, folder: Path) -> Way:
 
 
 def own_way(patch: pytest.MonkeyPatch, folder: Path) -> Way:
-    """Return the harness's implementation up to its request for a build."""
+    """Return the harness's implementation, which records a build in place of requesting it."""
     way = Way(patch, folder)
 
     def build(asked: Extension) -> bytes:
@@ -176,13 +176,16 @@ def own_way(patch: pytest.MonkeyPatch, folder: Path) -> Way:
 
 
 def plain(text: str) -> str:
-    """Return a source without line directives, and without empty lines at the end."""
+    """Return a source without #line directives, and without empty lines at the end."""
     kept = (line for line in text.splitlines() if not line.startswith("#line"))
     return "\n".join(kept).rstrip()
 
 
 def both(tmp_path: Path, calls: Sequence[tuple[str, Options]]) -> list[tuple[list[Any], str]]:
-    """Return what torch and then the harness return for the calls, and all of it with builds."""
+    """Return two results, of torch and of the harness, for a sequence of calls.
+
+    Each result has the values that the calls return, and these values with all builds as text.
+    """
     done = []
     for name, make in (("torch", torch_way), ("harness", own_way)):
         with pytest.MonkeyPatch.context() as patch:
@@ -196,14 +199,14 @@ def both(tmp_path: Path, calls: Sequence[tuple[str, Options]]) -> list[tuple[lis
 def test_option_means_what_torch_makes_of_it(
     tmp_path: Path, function: str, options: Options
 ) -> None:
-    """A call returns and builds what torch's own does, or raises the same error."""
+    """The harness's loader returns and builds the same as torch's, or raises the same error."""
     theirs, ours = both(tmp_path, [(function, options)])
     assert ours == theirs
 
 
 @pytest.mark.parametrize(("function", "rows"), [("load_inline", OF_LOAD_INLINE), ("load", OF_LOAD)])
 def test_every_option_is_compared(function: str, rows: dict[str, object]) -> None:
-    """The table has each parameter of torch's functions."""
+    """The table of compared options has each parameter of torch's functions."""
     assert set(signature(getattr(torch_itself, function)).parameters) == set(rows)
 
 
@@ -211,13 +214,13 @@ def test_every_option_is_compared(function: str, rows: dict[str, object]) -> Non
 def test_what_cannot_be_built_is_refused(
     tmp_path: Path, function: str, options: Options, words: str
 ) -> None:
-    """A request that torch cannot build for CUDA, or builds as a program, is refused in words."""
+    """Options that the harness cannot build raise an error that names the option."""
     _, (returned, _) = both(tmp_path, [(function, options)])
     assert words in str(returned)
 
 
 def test_another_request_under_one_name_gets_a_name_of_its_own(tmp_path: Path) -> None:
-    """Names change with the sources, the flags, the folder and the kind, as torch changes them."""
+    """If an extension's name is used again with other options, the name changes as torch's does."""
     other = {**INLINE, "cpp_sources": ADDED.replace("2", "3")}
     calls: list[tuple[str, Options]] = [
         ("load_inline", INLINE),

@@ -1,4 +1,4 @@
-"""Compiler errors that other headers may mend, and errors that no header mends."""
+"""Compiler errors that may disappear with other headers, and errors that no header changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ from harness.compiler.toolchain import find_toolchain
 def test_other_headers_are_tried_where_they_may_help(
     tmp_path: Path, source: str, code: str, *, expected: bool
 ) -> None:
-    """A syntax error, or a name that no header has, is reported without a second compilation."""
+    """Other headers are tried only after errors that they may solve.
+
+    A syntax error, or a name that no header has, is reported without a second compilation.
+    """
     toolchain = find_toolchain()
     extension = Extension("small", ((source, code),))
     target = Target("simulator")

@@ -1,4 +1,4 @@
-"""The slim headers behave as torch's own do."""
+"""The slim headers, the smallest of the harness's torch headers, behave like torch's own."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ class ModelNew(torch.nn.Module):
 
 @pytest.mark.thorough
 def test_slim_headers_do_what_torchs_do(tmp_path: Path) -> None:
-    """Results, views, errors and messages equal those of the same code with torch's headers."""
+    """Code with slim headers gives the same results, views and errors as with light headers."""
     (tmp_path / "reference.py").write_text(REFERENCE)
     (tmp_path / "submission.py").write_text(SUBMISSION)
     report = check(tmp_path / "submission.py", tmp_path / "reference.py")
@@ -314,7 +314,7 @@ def test_slim_headers_do_what_torchs_do(tmp_path: Path) -> None:
     ],
 )
 def test_what_slim_headers_lack_is_seen(code: str) -> None:
-    """A source that uses more of torch is compiled with the light headers at once."""
+    """A source that uses more of torch than slim headers have is not compiled with them."""
     assert not slim.sources(Extension("e", (("cuda.cu", code),)))
 
 
@@ -329,11 +329,11 @@ def test_what_slim_headers_lack_is_seen(code: str) -> None:
     ],
 )
 def test_what_is_not_torchs_does_not_matter(code: str) -> None:
-    """Comments, strings, own members and CUDA's headers do not keep a source from slim headers."""
+    """Slim headers suffice if only comments, strings or the source's types look like torch's."""
     assert slim.sources(Extension("e", (("cuda.cu", code),))) == {"cuda.cu"}
 
 
 def test_types_that_torch_has_otherwise_are_not_passed_on() -> None:
-    """CUDA sources get no slim headers if a C++ source names a type with another layout there."""
+    """CUDA sources get no slim headers if a C++ source uses a type whose layout differs there."""
     sources = (("main.cpp", "void f(at::TensorOptions options);"), ("cuda.cu", "void g() {}"))
     assert not slim.sources(Extension("e", sources))

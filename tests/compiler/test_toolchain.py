@@ -1,4 +1,4 @@
-"""The search for compilers."""
+"""The search for nvcc and the host compiler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support import ROOT
 
 
 def fake_toolkit(folder: Path, version: str, setting: str = "TOP={}") -> Path:
-    """Make a folder with an nvcc that prints only its version, and in a dry run its place."""
+    """Make a folder with a fake nvcc, which prints its version, and in a dry run its folder."""
     (folder / "bin").mkdir(parents=True)
     (folder / "include").mkdir()
     (folder / "include" / "cuda_runtime.h").touch()
@@ -39,7 +39,7 @@ def fake_toolkit(folder: Path, version: str, setting: str = "TOP={}") -> Path:
 
 
 def test_finds_a_compiler_that_runs() -> None:
-    """A machine that was set up as the README says has every compiler."""
+    """All compilers are found on a machine that was set up as the README says."""
     toolchain = find_toolchain()
     assert nvcc_version(toolchain.cuda.home) == toolchain.cuda.version
     assert toolchain.host.path.is_file()
@@ -48,7 +48,7 @@ def test_finds_a_compiler_that_runs() -> None:
 def test_installed_toolkit_comes_before_the_wheels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CUDA_HOME is used if it has a suitable version."""
+    """The toolkit in CUDA_HOME is used before pip's packages if its version is suitable."""
     toolkit = fake_toolkit(tmp_path / "cuda", "13.0.1")
     monkeypatch.setenv("CUDA_HOME", str(toolkit))
     found = find_cuda_compiler()
@@ -59,7 +59,7 @@ def test_installed_toolkit_comes_before_the_wheels(
 def test_compilers_of_both_major_versions_are_taken(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cluster's toolkit of CUDA 12 is accepted as well as a new one of CUDA 13."""
+    """Toolkits of CUDA 12 and of CUDA 13 are both accepted."""
     monkeypatch.setenv("CUDA_HOME", str(fake_toolkit(tmp_path / "cuda", version)))
     assert find_cuda_compiler().version == version
 
@@ -67,7 +67,7 @@ def test_compilers_of_both_major_versions_are_taken(
 def test_toolkit_of_another_version_is_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A toolkit that is too old does not hide a suitable compiler."""
+    """A toolkit that is too old is skipped, and a suitable one is used."""
     monkeypatch.setenv("CUDA_HOME", str(fake_toolkit(tmp_path / "cuda", "11.8.89")))
     assert find_cuda_compiler().home != tmp_path / "cuda"
 
@@ -75,7 +75,7 @@ def test_toolkit_of_another_version_is_passed_over(
 def test_lack_of_a_compiler_names_what_was_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a GPU with an old driver, a newer compiler is refused, and the message says why."""
+    """If the GPU's driver is too old for every compiler, the error names them and says why."""
     new = fake_toolkit(tmp_path / "new", "13.0.88")
     monkeypatch.setenv("CUDA_HOME", str(new))
     with pytest.raises(ToolchainError) as refusal:
@@ -89,7 +89,7 @@ def test_lack_of_a_compiler_names_what_was_passed_over(
 def test_packages_of_cuda_12_are_said_to_have_no_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message says that PyPI's packages of CUDA 12 have no nvcc, if one is installed."""
+    """If pip packages of CUDA 12 are installed, the error says that they contain no nvcc."""
     package = tmp_path / "nvidia" / "cuda_nvcc"
     (package / "bin").mkdir(parents=True)
     (package / "bin" / "ptxas").touch()
@@ -119,10 +119,10 @@ def test_gpu_gets_a_compiler_whose_code_its_driver_loads(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A GPU's compiler has torch's major version, and is not newer than the driver.
+    """The nvcc for a GPU has the major version of torch's CUDA, and is not newer than the driver.
 
-    If all compilers of that major version are newer, one of them is used: minor versions are
-    compatible. The simulator uses the first compiler that is found.
+    If all compilers of that major version are newer than the driver, one of them is used, because
+    minor versions are compatible. The simulator uses the first compiler that is found.
     """
     for name, version in (("first", "13.0.88"), ("second", "12.9.86"), ("third", "12.4.131")):
         fake_toolkit(tmp_path / name, version)
@@ -141,9 +141,9 @@ def test_gpu_gets_a_compiler_whose_code_its_driver_loads(
 def test_other_major_version_than_torchs_is_the_last_resort(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A compiler of another major version than torch's is used if there is no better one.
+    """An nvcc of another major version than torch's CUDA is used if there is no other one.
 
-    The driver loads its code. The reason says which toolkit would be better.
+    The driver can load the code of that nvcc. The reason says which toolkit would be better.
     """
     monkeypatch.setenv("CUDA_HOME", str(fake_toolkit(tmp_path / "only", "12.8.93")))
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -156,7 +156,7 @@ def test_other_major_version_than_torchs_is_the_last_resort(
 def test_toolkit_of_debians_layout_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Debian's toolkit is found, although a script calls nvcc and no setting names its folder."""
+    """The toolkit of Debian's packages is found, although its nvcc is a script without a folder."""
     toolkit = fake_toolkit(tmp_path / "lib" / "toolkit", "12.4.131", "_HERE_={}/bin")
     real = toolkit / "bin" / "nvcc"
     wrapper = tmp_path / "bin" / "nvcc"
@@ -172,7 +172,7 @@ def test_toolkit_of_debians_layout_is_found(
 def test_toolkit_is_found_through_a_wrapper_on_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An nvcc on the PATH may be a script that calls the real one elsewhere."""
+    """A toolkit is found if the nvcc on the PATH is a script that calls the real nvcc elsewhere."""
     real = find_cuda_compiler()
     wrapper = tmp_path / "nvcc"
     wrapper.write_text(f'#!/bin/sh\nexec {real.nvcc} "$@"\n')
@@ -183,7 +183,7 @@ def test_toolkit_is_found_through_a_wrapper_on_the_path(
 
 
 def test_command_for_nvcc_installs_what_the_extra_does() -> None:
-    """The command that is suggested for a missing compiler installs what the extra does."""
+    """The pip command that is suggested for a missing nvcc installs the packages of the extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert shlex.split(INSTALL_NVCC) == [
         "pip",
@@ -193,7 +193,7 @@ def test_command_for_nvcc_installs_what_the_extra_does() -> None:
 
 
 def fake_gcc(path: Path, major: int) -> Path:
-    """Make a g++ that prints only its version."""
+    """Make a fake g++, which prints its version."""
     path.write_text(f"#!/bin/sh\necho '#define __GNUC__ {major}'\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return path
@@ -202,7 +202,7 @@ def fake_gcc(path: Path, major: int) -> Path:
 def test_host_compiler_is_one_that_nvcc_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If g++ is too new for nvcc, an older one is used; without one, the message names it."""
+    """If g++ is too new for nvcc, an older g++ is used; without one, the error names the g++."""
     toolkit = fake_toolkit(tmp_path / "cuda", "12.4.131")
     limits = toolkit / "include" / "crt" / "host_config.h"
     limits.parent.mkdir()
@@ -225,7 +225,7 @@ def test_host_compiler_is_one_that_nvcc_takes(
 def test_missing_host_compiler_says_how_to_get_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message contains the command to run."""
+    """The error for a missing host compiler contains a command that installs one."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(ToolchainError, match=r"apt-get install g\+\+"):

@@ -1,6 +1,6 @@
-"""Fuzzing of the device's calls: random messages, mutated ones, and sequences.
+"""Fuzzing of the calls from a worker to the device: random, mutated and related messages.
 
-`python -m tests.device.fuzzing COUNT SEED` sends this many messages, with every kind of call.
+`python -m tests.device.fuzzing COUNT SEED` sends COUNT messages, with every kind of call.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Hostile:
     """A source of hostile messages, which learns from the device's answers.
 
     Random bytes alone would be refused at once. So a message uses addresses, streams and tickets of
-    earlier answers. Its operators mostly follow their real schema, and its numbers are at the edges
-    of the valid range.
+    earlier answers. Operators in messages mostly follow their real schema, and numbers are at the
+    edges of the valid range.
 
     Attributes:
         draw: Source of randomness.
@@ -72,7 +72,7 @@ class Hostile:
     tickets: list[int] = field(default_factory=list)
 
     def message(self) -> tuple[int, bytes]:
-        """Return a call's number and its bytes."""
+        """Return a random call: its number and its bytes."""
         if self.draw.random() < 0.02:
             return self.draw.randrange(64), self.draw.randbytes(self.draw.randrange(200))
         call = self.draw.choice([*Call, Call.OPERATOR, Call.OPERATOR, Call.OPERATOR])
@@ -194,7 +194,7 @@ class Hostile:
 
 
 def main(count: int, seed: int, trace: str = "") -> None:
-    """Send this many messages; raise an exception if one violates the device's guarantees.
+    """Send `count` messages; raise an exception if the device violates one of its guarantees.
 
     Args:
         count: Number of messages.

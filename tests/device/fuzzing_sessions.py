@@ -1,8 +1,8 @@
-"""Fuzzing of whole conversations, each with a device of its own, beside a neighbour's device.
+"""Fuzzing of whole conversations, each with a new device, beside another device of the process.
 
-`python -m tests.device.fuzzing_sessions COUNT SEED` has this many conversations. In each, the
-trusted side takes its steps in any order. The worker sends anything at any time: calls, parts of
-calls, wrong sizes, messages between the steps, or nothing.
+`python -m tests.device.fuzzing_sessions COUNT SEED` has COUNT conversations. In each, the trusted
+side sends its requests in any order. The worker sends anything at any time: calls, parts of calls,
+wrong sizes, messages between the steps, or nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEPT = torch.arange(64.0)
 
 
 class Worker:
-    """A hostile worker."""
+    """A worker that sends hostile messages to a device."""
 
     def __init__(self, draw: random.Random, device: DeviceClient, hostile: Hostile) -> None:
         self._draw = draw
@@ -45,7 +45,7 @@ class Worker:
         self.sent = 0
 
     def be_hostile(self) -> None:
-        """Send some messages, and read the answers, or do not."""
+        """Send a random number of messages, and read those answers that come soon."""
         with contextlib.suppress(OSError):
             for _ in range(self._draw.randrange(_MOST_MESSAGES)):
                 self._send()
@@ -68,7 +68,7 @@ class Worker:
             self._hear(call)
 
     def _hear(self, call: int) -> None:
-        """Read the answer if it comes soon."""
+        """Read the answer to a call if it comes within 0.05 s."""
         if not select.select([self._socket], [], [], _ANSWER_SECONDS)[0]:
             return
         head = received(self._socket, ctypes.sizeof(AnswerEntry))
@@ -81,10 +81,10 @@ class Worker:
 
 
 def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[str, Any]]) -> str:
-    """Take one step of the trusted side.
+    """Send one random request of the trusted side to the device.
 
     Returns:
-        The name of the step, or `malformed` if the device reports a malformed message.
+        The name of the request, or `malformed` if the device reports a malformed message.
     """
     do = draw.choice(
         ["begin", "begin", "end", "end", "inputs", "weights", "read", "leaks", "lines"]
@@ -109,9 +109,9 @@ def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[st
 
 
 def main(count: int, seed: int) -> None:
-    """Run this many conversations; raise an exception if a device violates its guarantees.
+    """Run `count` conversations; raise an exception if a device violates its guarantees.
 
-    After each conversation, the neighbour's memory must be unchanged.
+    After each conversation, the memory of the other device must be unchanged.
     """
     library = build_machine_library(Cache(default_root()))
     draw = random.Random(seed)  # noqa: S311 - for replay, not for secrecy

@@ -1,4 +1,7 @@
-"""Hostile calls of the device process, with real processes and sockets."""
+"""Hostile calls from workers to the device process, with real processes and sockets.
+
+The device process executes kernels. The trusted side judges, and a worker runs a submission.
+"""
 
 from __future__ import annotations
 
@@ -54,14 +57,14 @@ def devices(process: DeviceProcess) -> Iterator[tuple[DeviceClient, DeviceClient
 
 
 def plain(place: Any) -> dict[str, Any]:
-    """Return a place in the form of a message."""
+    """Return a place (address, shape, strides and dtype of a tensor) as a message has it."""
     return {**vars(place)}
 
 
 def test_hostile_messages_are_answered_or_refused() -> None:
     """Hostile messages neither crash the device nor make it exceed its memory limit.
 
-    They are random, mutated, or built on earlier answers.
+    The messages are random, mutated, or built on earlier answers.
     """
     command = [sys.executable, "-m", "tests.device.fuzzing", str(MESSAGES), str(SEED)]
     done = run(command, ROOT)
@@ -81,7 +84,7 @@ def test_hostile_conversations_leave_a_neighbour_alone() -> None:
 def test_devices_of_one_process_do_not_see_each_other(
     devices: tuple[DeviceClient, DeviceClient],
 ) -> None:
-    """Data at an address of one device's memory does not exist in the other's."""
+    """A worker cannot read from one device what is in the memory of another one."""
     one, other = devices
     (place,) = ask(one, "inputs", torch.arange(4.0), **PLAINLY).header["places"]
     there = RangeEntry(place["address"], 16)
@@ -94,7 +97,7 @@ def test_devices_of_one_process_do_not_see_each_other(
 
 
 def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceClient]) -> None:
-    """A worker's call after the end of a step is executed and recorded in the next step."""
+    """A call that a worker sends after the end of a step is done and recorded in the next step."""
     device, _ = devices
     _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
     place = plain(Place(int.from_bytes(data, "little"), (16,), (1,), 6))
@@ -111,7 +114,7 @@ def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceCl
 
 
 def test_numbers_in_messages_are_counted(devices: tuple[DeviceClient, DeviceClient]) -> None:
-    """Each value that crosses between host and device is in the record, in bytes."""
+    """The record counts the bytes of each value that crosses between host and device."""
     device, _ = devices
     (place,) = ask(device, "inputs", torch.tensor([3.5]), **PLAINLY).header["places"]
     there = TensorEntry(place["address"], place["dtype"], 0, 0)
@@ -133,7 +136,7 @@ def test_numbers_in_messages_are_counted(devices: tuple[DeviceClient, DeviceClie
 
 
 def operator(name: str, overload: str, arguments: bytes) -> bytes:
-    """Return the message of one of torch's operators."""
+    """Return the message that calls one of torch's operators with encoded arguments."""
     texts = (f"aten::{name}".encode(), overload.encode())
     return b"".join(struct.pack("<BQ", Value.TEXT, len(each)) + each for each in texts) + arguments
 
@@ -141,7 +144,7 @@ def operator(name: str, overload: str, arguments: bytes) -> bytes:
 def test_inputs_stay_until_the_judge_lets_them_go(
     devices: tuple[DeviceClient, DeviceClient],
 ) -> None:
-    """An input that its worker freed remains for the judge, and later writes are recorded."""
+    """An input that the worker freed can still be read by the trusted side; writes are recorded."""
     device, _ = devices
     (place,) = ask(device, "inputs", torch.ones(4), **PLAINLY).header["places"]
     address = place["address"].to_bytes(8, "little")
@@ -156,7 +159,7 @@ def test_inputs_stay_until_the_judge_lets_them_go(
 def test_memory_of_an_input_within_it_is_given_back(
     devices: tuple[DeviceClient, DeviceClient], *, is_freed_first: bool
 ) -> None:
-    """An input inside a larger allocation is freed, although a worker knows only its start."""
+    """An input at an offset in an allocation is freed wholly, by the input's address alone."""
     device, _ = devices
 
     def live_bytes() -> int:
@@ -201,7 +204,7 @@ def test_module_that_nobody_built_is_not_loaded(
 def test_what_is_no_call_ends_the_conversation(
     devices: tuple[DeviceClient, DeviceClient], message: bytes
 ) -> None:
-    """A malformed call ends the connection to the worker, but not the trusted side's."""
+    """A malformed call ends the device's connection to the worker, but not to the trusted side."""
     device, _ = devices
     device.worker_socket.sendall(message)
     assert received(device.worker_socket, 1) == b""
@@ -211,7 +214,7 @@ def test_what_is_no_call_ends_the_conversation(
 def test_place_outside_of_an_allocation_is_no_tensor(
     devices: tuple[DeviceClient, DeviceClient],
 ) -> None:
-    """The judge learns of a place outside of an allocation, with any shape and strides."""
+    """A request to read a tensor that is not inside one allocation is answered with a reason."""
     device, _ = devices
     _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
     address = int.from_bytes(data, "little")
@@ -230,7 +233,7 @@ def test_place_outside_of_an_allocation_is_no_tensor(
 
 
 def test_device_that_is_ended_leaves_the_others(process: DeviceProcess) -> None:
-    """The end of one device leaves its process able to begin another."""
+    """After the end of a device, its process can begin another device."""
     with tempfile.TemporaryFile() as output:
         first = process.begin(output, 0, 1)
         first.close()

@@ -1,4 +1,4 @@
-"""Information in launches, counted in bits."""
+"""The information that a kernel launch carries from the host to the device, counted in bits."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ BYTES = 1 << 12
 
 
 class Memory:
-    """A memory that has the buffers as its allocations."""
+    """A device memory in which each of `BUFFERS` is the start of an allocation."""
 
     def find(self, address: int) -> Allocation | None:
-        """Return the allocation of an address, or None."""
+        """Return the allocation that contains an address, or None."""
         start = address & ~0xFFFF
         is_inside = start in BUFFERS and address - start < BYTES
         return Allocation(start, BYTES, True, 0) if is_inside else None
@@ -30,25 +30,25 @@ class Memory:
 
 @pytest.fixture
 def launches() -> Launches:
-    """Return a count that has seen no launch."""
+    """Return a counter of information that has not seen a launch."""
     return Launches(cast(DeviceMemory, Memory()))
 
 
 def told(launches: Launches, arguments: Sequence[int | float], kernel: str = "k") -> Bits:
-    """Return the information of a launch with addresses or sizes, and with floats."""
+    """Return the information of a launch whose arguments are addresses, integers or floats."""
     kinds = ["d" if isinstance(each, float) else "Q" for each in arguments]
     data = struct.pack("<" + "".join(kinds), *arguments)
     return launches.told(kernel, EXTENTS, data, [8] * len(arguments))
 
 
 def test_same_launch_tells_nothing(launches: Launches) -> None:
-    """A launch like the last one of its kernel carries no information."""
+    """A launch with the arguments of the same kernel's last launch carries no information."""
     told(launches, [BUFFERS[0], 4096])
     assert told(launches, [BUFFERS[0], 4096]) == Bits()
 
 
 def test_addresses_and_known_values_are_choices(launches: Launches) -> None:
-    """An address of an allocation and a value of an earlier launch are no values of the host's."""
+    """A launch argument that is an allocation's address or an earlier value counts as a choice."""
     told(launches, [BUFFERS[0], 4096])
     for number in range(1, 8):
         arguments = [BUFFERS[number * 5 % 32], 4096]
@@ -59,14 +59,14 @@ def test_addresses_and_known_values_are_choices(launches: Launches) -> None:
 
 
 def test_step_that_repeats_is_a_small_choice(launches: Launches) -> None:
-    """The index of a loop, and addresses of rows, take some bits and no bytes."""
+    """Arguments that grow by the same step in each launch, such as a loop's index, take 8 bits."""
     for step in range(3):
         told(launches, [BUFFERS[0] + 96 * step, step])
     assert told(launches, [BUFFERS[0] + 96 * 3, 3]) == Bits(choices=8)
 
 
 def test_new_values_count_whole(launches: Launches) -> None:
-    """Numbers that may be results count with all their bits."""
+    """A launch argument that may be a result that the host computed counts with all of its bits."""
     told(launches, [0.5])
     numbers = torch.rand(50, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     counts = [told(launches, [number]).values for number in numbers.tolist()]
@@ -75,7 +75,7 @@ def test_new_values_count_whole(launches: Launches) -> None:
 
 
 def test_choices_are_not_fewer_than_what_they_carry(launches: Launches) -> None:
-    """A byte that is told by the choice among 256 values counts eight bits at least."""
+    """An argument that is chosen among 256 earlier values counts about eight bits or more."""
     for value in range(256):
         told(launches, [1.7 * value])
     chosen = torch.randint(256, (500,), generator=torch.Generator().manual_seed(2))
@@ -84,7 +84,7 @@ def test_choices_are_not_fewer_than_what_they_carry(launches: Launches) -> None:
 
 
 def test_kernel_of_a_launch_is_a_choice(launches: Launches) -> None:
-    """A choice among kernels counts its bits, though their arguments never change."""
+    """The choice among 16 kernels counts four bits, even if the arguments never change."""
     for _ in range(2):
         costs = [told(launches, [BUFFERS[0]], f"k{number}") for number in range(16)]
     assert {each.choices for each in costs} == {4}

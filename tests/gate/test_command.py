@@ -1,4 +1,4 @@
-"""`harness gate` in repositories of their own, on the simulator."""
+"""`harness gate`, which compares a new version with a base, in git repositories of each test."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RUNNABLE: Mapping[str, Any] = {
 
 
 def changed(name: str, old: str, new: str) -> str:
-    """Return a submission with one thing changed and all line numbers kept."""
+    """Return a submission's text with `old` replaced by `new`, which has as many lines."""
     text = text_of(name)
     assert old in text
     assert new.count("\n") == old.count("\n")
@@ -105,13 +105,13 @@ class Repository:
     folder: Path
 
     def write(self, submissions: Mapping[str, str | None]) -> None:
-        """Write the submissions, or remove those whose text is None."""
+        """Write the submissions' files, or remove those whose text is None."""
         for name, text in submissions.items():
             path = self.folder / "submissions" / f"{name}.py"
             path.unlink() if text is None else path.write_text(text)
 
     def git(self, *arguments: str, told: str = "") -> str:
-        """Run git with some input; return its output without the final line break."""
+        """Run git with `told` as input; return the output of git without the final line break."""
         command = ("git", "-c", "user.name=n", "-c", "user.email=e@x", *arguments)
         done = subprocess.run(
             command, cwd=self.folder, input=told, text=True, check=True, capture_output=True
@@ -119,13 +119,13 @@ class Repository:
         return done.stdout.removesuffix("\n")
 
     def gate(self, *arguments: str | Path) -> Outcome:
-        """Run `harness gate` in the repository, always with the same values."""
+        """Run `harness gate` in the repository, with a fixed seed for all random values."""
         return harness("gate", "--seed", "1", "--jobs", "1", *arguments, folder=self.folder)
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
-    """Return a repository with one submission."""
+    """Return a repository with one committed submission and the reference."""
     made = Repository(tmp_path)
     (tmp_path / "reference").mkdir()
     (tmp_path / "submissions").mkdir()
@@ -137,7 +137,7 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def commit(repository: Repository) -> None:
-    """Commit everything."""
+    """Commit all files of the repository."""
     repository.git("add", "--all")
     repository.git("commit", "-q", "-m", "as it is")
 
@@ -152,10 +152,11 @@ def verdicts(done: Outcome) -> dict[str, str]:
 def test_every_verdict_against_a_revision(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two percent more work is slower; a lost check, a lower class and a broken file are refused.
+    """The gate calls 2 % more work slower, and refuses wrong, less precise and broken versions.
 
-    An unchanged submission is not evaluated. A new one and a removed one are mentioned. Under
-    GitHub Actions, each verdict is an annotation of its file, and the table is in the summary.
+    An unchanged submission is not evaluated. New and removed submissions are mentioned. Under
+    GitHub Actions, each verdict is an annotation of the submission's file, and the table is in the
+    summary.
     """
     names = ("grid3d", "grouped_bias", "dilated")
     repository.write({name: text_of(name) for name in names})
@@ -198,7 +199,7 @@ def test_every_verdict_against_a_revision(
 
 
 def test_nothing_changed_is_quick_and_new_is_allowed_when_right(repository: Repository) -> None:
-    """Nothing is evaluated if nothing changed; --allow-new evaluates new submissions."""
+    """The gate skips unchanged submissions; with --allow-new, it evaluates new submissions."""
     unchanged = repository.gate("--base", "HEAD")
     assert unchanged.status == 0
     assert "1 unchanged and not evaluated" in unchanged.out
@@ -211,7 +212,7 @@ def test_nothing_changed_is_quick_and_new_is_allowed_when_right(repository: Repo
 
 @pytest.mark.thorough
 def test_each_evaluation_has_the_deadline_that_is_given(repository: Repository) -> None:
-    """A call within its own deadline may exceed the deadline of the whole evaluation."""
+    """--check-seconds limits the whole evaluation, even if each call meets its own deadline."""
     repository.write({"flat_index": SLEEPS})
     done = repository.gate("--base", "HEAD", "--check-seconds", "2")
     assert done.status == 1
@@ -236,7 +237,7 @@ def test_another_name_is_no_way_around(repository: Repository) -> None:
 
 
 def renamed(repository: Repository) -> Mapping[str, str]:
-    """Return the new names of submissions, each with the old name that the gate matches to it."""
+    """Return the old name that the gate finds for each renamed submission, by the new name."""
     folder = repository.folder
     old = folder / "old" / "flat_index.py"
     old.parent.mkdir()
@@ -250,7 +251,7 @@ def renamed(repository: Repository) -> Mapping[str, str]:
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "5", '{"cases": ' + "9" * 5000 + "}", "[]"])
 def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
-    """A file that is not a record gives one line, even if its JSON cannot be parsed."""
+    """A base file that is not a record of reports or speeds gives an error of one line."""
     (tmp_path / "base.jsonl").write_text(text)
     with pytest.raises(RecordError, match="line 1 is neither a report nor a speed result; --base"):
         recorded(tmp_path / "base.jsonl")
@@ -261,7 +262,7 @@ def test_what_is_no_record_is_one_line(tmp_path: Path, text: str) -> None:
 def test_recorded_case_that_cannot_be_run_is_one_line(
     repository: Repository, fields: dict[str, Any]
 ) -> None:
-    """A recorded case that cannot be run gives one line.
+    """A case in a recorded base that cannot be run gives an error of one line.
 
     The reference may have changed since, and records may be untrusted.
     """
@@ -278,7 +279,7 @@ def test_recorded_case_that_cannot_be_run_is_one_line(
 
 @pytest.mark.thorough
 def test_change_cannot_loosen_its_own_threshold(repository: Repository) -> None:
-    """The base's threshold counts, except that a smaller new threshold counts at once."""
+    """The gate uses the threshold of the base, or that of the new version if it is stricter."""
     settings = repository.folder / "pyproject.toml"
     settings.write_text("[tool.harness.gate]\nthreshold = 0.9\n")
     repository.write({"flat_index": SLOWER})
@@ -316,9 +317,9 @@ def test_what_counts_as_changed(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """A changed header or reference makes every submission changed; so does --all.
+    """All submissions count as changed after a change of a header or the reference, or with --all.
 
-    Any submission may use a header that lies beside it.
+    Any submission may include a header that lies beside the submission.
     """
     monkeypatch.chdir(repository.folder)
     paths = [Path("submissions")]
@@ -350,7 +351,7 @@ def test_times_are_asked_for_as_the_command_line_says(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The workers that are timed on a GPU are confined, too, and see only readable files."""
+    """The gate's timing requests have --untrusted, --readable and deadlines of the command line."""
     monkeypatch.chdir(repository.folder)
     problems = load_references([Path("reference")])
     deadlines = Deadlines(step=7.0)
@@ -366,7 +367,7 @@ def test_times_are_asked_for_as_the_command_line_says(
 
 @pytest.mark.thorough
 def test_parameter_that_is_no_longer_taken(repository: Repository) -> None:
-    """The cases of the base count, even if the new version's own grid lacks them."""
+    """The gate runs the base's cases even if the new version lacks a parameter that they need."""
     repository.write({"flat_index": NO_STRIDE})
     done = repository.gate("--base", "HEAD")
     assert done.status == 1, done.out + done.err
@@ -391,7 +392,7 @@ def test_unusable_command_line_gives_status_2(
     arguments: list[str],
     message: str,
 ) -> None:
-    """A request that cannot be fulfilled gives one line and status 2."""
+    """Arguments of `harness gate` that cannot be used give an error of one line and status 2."""
     monkeypatch.chdir(repository.folder)
     assert main(["gate", *arguments]) == 2
     told = capsys.readouterr().err
@@ -416,7 +417,7 @@ def test_settings_that_cannot_be_used(
     settings: str,
     message: str,
 ) -> None:
-    """A misspelt name or a percentage is an error, and never silently the default."""
+    """A misspelt key or a percentage in [tool.harness.gate] is an error, and not ignored."""
     monkeypatch.chdir(repository.folder)
     Path("pyproject.toml").write_text(f"[tool.harness.gate]\n{settings}\n")
     assert main(["gate", "--base", "HEAD"]) == 2
@@ -424,7 +425,7 @@ def test_settings_that_cannot_be_used(
 
 
 def test_threshold_of_a_problem_that_is_none_is_told(repository: Repository) -> None:
-    """A threshold for an unknown problem is reported.
+    """A threshold for a problem that does not exist is reported.
 
     A misspelt name would otherwise leave the intended problem with the default.
     """
@@ -437,7 +438,7 @@ def test_threshold_of_a_problem_that_is_none_is_told(repository: Repository) -> 
 
 
 def test_thresholds_are_the_problems_own_or_the_default(tmp_path: Path) -> None:
-    """The threshold is the problem's own, else the default, which is 1 %."""
+    """A problem's threshold is the one set for the problem, else for all, else 1 %."""
     assert read(tmp_path).of("conv") == 0.01
     text = "[tool.harness.gate]\nthreshold = 0.05\nproblems = { conv = 0 }\n"
     (tmp_path / "pyproject.toml").write_text(text)

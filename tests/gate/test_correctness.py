@@ -11,14 +11,14 @@ from tests.support import case, report
 
 
 def finding(severity: Severity, check: Check = "racecheck", file: str = "/x/mine.py") -> Finding:
-    """Return a finding in a kernel."""
+    """Return a finding (report of a sanitizer) at line 12 of a file."""
     return Finding(
         check, "a race", "k", file, 12, (0, 0, 0), (1, 0, 0), address=0, severity=severity
     )
 
 
 def passed(*cases: CaseReport) -> Report:
-    """Return a report of cases that passed."""
+    """Return a report with the verdict `passed` and the given cases."""
     return report(*cases, verdict="passed")
 
 
@@ -73,12 +73,12 @@ def test_what_is_refused(head: Report, reason: str) -> None:
     ],
 )
 def test_what_is_not(base: Report, head: Report) -> None:
-    """The gate accepts a version that is no worse, old warnings and information."""
+    """The gate accepts a version that is not worse, with old warnings or new information."""
     assert what_got_worse(base, head) is None
 
 
 def test_own_configuration_that_is_lost_on_another_device() -> None:
-    """The problem's own configuration is compared although its id differs between devices."""
+    """The problem's own configuration is compared although the case's id differs on a GPU."""
     base = passed(case("passed", "native", label="native"))
     worse = what_got_worse(base, report(case("failed", "reduced", label="reduced")))
     assert worse is not None
@@ -86,7 +86,7 @@ def test_own_configuration_that_is_lost_on_another_device() -> None:
 
 
 def test_line_to_blame_is_the_submissions_own() -> None:
-    """The reason names the finding's line if it is in the submission, and no line of a header."""
+    """The reason has the line of a new finding in the submission's file, but not in a header."""
     for file, line in (("/x/mine.py", 12), ("/x/vector.cuh", None)):
         head = report(case("failed", findings=(finding("error", "memcheck", file),)))
         worse = what_got_worse(passed(RIGHT), head)
@@ -95,7 +95,7 @@ def test_line_to_blame_is_the_submissions_own() -> None:
 
 
 def test_base_of_which_only_the_class_is_known() -> None:
-    """A base that is only a recorded speed passed, and its precision class may not fall."""
+    """A base that is only a recorded speed counts as passed, with the class of the record."""
     head = passed(case("passed", precision="tf32"))
     as_tf32 = report(*head.cases, verdict="passed", precision="tf32")
     assert what_is_wrong(as_tf32, "tf32") is None

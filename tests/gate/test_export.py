@@ -33,7 +33,7 @@ def check_out(repository: Repository) -> None:
 def test_attributes_of_a_change_change_neither_version(
     repository: Repository, attribute: str
 ) -> None:
-    """Attributes in a change affect no verdict: slower stays slower, unchanged stays unchanged."""
+    """A .gitattributes file in a change does not affect the verdicts `slower` and unchanged."""
     attributes = repository.folder / ".gitattributes"
     attributes.write_text(f"flat_index.py text {attribute}\n")
     # The author's own file need not follow the attribute. A fresh checkout does.
@@ -59,7 +59,7 @@ def test_attributes_of_a_change_change_neither_version(
 
 
 def test_what_replaces_an_object_is_not_it(repository: Repository) -> None:
-    """An object in refs/replace/ does not stand for the base.
+    """The gate ignores git's refs/replace/ when it reads the base.
 
     Otherwise, anyone who can write there could choose the base.
     """
@@ -73,7 +73,7 @@ def test_what_replaces_an_object_is_not_it(repository: Repository) -> None:
 
 @pytest.mark.thorough
 def test_base_that_cannot_be_read_fails(repository: Repository) -> None:
-    """A base that cannot be read is `missing`; a base that was not a submission makes it `new`."""
+    """The verdict is `missing` if the base does not parse, and `new` if it was not a submission."""
     repository.write({"flat_index": "class ModelNew(:\n", "dilated": "x = 1\n"})
     commit(repository)
     repository.write({"flat_index": text_of("flat_index"), "dilated": text_of("dilated")})
@@ -84,7 +84,10 @@ def test_base_that_cannot_be_read_fails(repository: Repository) -> None:
 
 
 def test_links_and_names_that_are_no_text(repository: Repository) -> None:
-    """A link out of the repository is not part of a version, and a name may have any bytes."""
+    """A link out of the repository is refused, and so is a file name that is not UTF-8.
+
+    Links and names of this kind that did not change are ignored.
+    """
     folder = repository.folder / "submissions"
     (repository.folder / "other").mkdir()
     (repository.folder / "other" / "dilated.py").write_text(text_of("dilated"))
@@ -107,7 +110,7 @@ def test_links_and_names_that_are_no_text(repository: Repository) -> None:
 
 
 def test_name_is_no_pattern(repository: Repository) -> None:
-    """A file named `*.py` selects that file alone, not every file that the pattern matches."""
+    """The argument `*.py` selects a file of that name, not every file that the pattern matches."""
     repository.write({"*": text_of("flat_index").replace("flat_index", "another")})
     commit(repository)
     repository.write({"dilated": text_of("dilated")})
@@ -120,9 +123,9 @@ def test_name_is_no_pattern(repository: Repository) -> None:
 def test_commit_that_no_git_would_make_writes_nothing_elsewhere(
     repository: Repository, tmp_path: Path, name: str
 ) -> None:
-    """A forged commit whose names lead out of the folder is refused in one line.
+    """A forged commit with file names that lead out of the repository gives an error of one line.
 
-    One name is `..`; the other is that of a folder and of a link at once.
+    One such name is `..`; another is the name of both a folder and a link.
     """
     away = tmp_path / "elsewhere"
     away.mkdir()
@@ -146,7 +149,7 @@ def test_commit_that_no_git_would_make_writes_nothing_elsewhere(
 
 @pytest.mark.thorough
 def test_folder_that_became_a_link_is_compared_with_what_it_was(repository: Repository) -> None:
-    """The target of a new link is compared with the folder that the link replaced."""
+    """If a link replaces a folder of submissions, its target is compared with that folder."""
     moved = repository.folder / "moved"
     (repository.folder / "submissions").rename(moved)
     (repository.folder / "submissions").symlink_to("moved")

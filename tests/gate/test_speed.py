@@ -30,7 +30,7 @@ PASSED = report(verdict="passed", precision="fp32", versions={"nvcc": "13.0.88"}
 
 
 def noisy(median: float, noise: float, seed: int, rounds: int = 200) -> tuple[float, ...]:
-    """Return samples as a GPU gives them: most near the median, some far above it."""
+    """Return random times like those of a GPU: most are near `median`, and some far above it."""
     generator = np.random.default_rng(seed)
     return tuple(median * (1 + noise * generator.gamma(2.0, 1.0, rounds)))
 
@@ -47,7 +47,7 @@ def noisy(median: float, noise: float, seed: int, rounds: int = 200) -> tuple[fl
     ],
 )
 def test_interval_of_the_ratio_decides(factor: float, noise: float, outcome: str) -> None:
-    """Two percent is detected, noise is not, and an interval across the threshold is ambiguous."""
+    """A 2 % slower version is detected; if the interval crosses the threshold, it is ambiguous."""
     change = by_times(noisy(4.0 * factor, noise, 1), noisy(4.0, noise, 2), 0.01)
     assert change.outcome == outcome, change.reason
     assert change.ratio is not None
@@ -55,7 +55,7 @@ def test_interval_of_the_ratio_decides(factor: float, noise: float, outcome: str
 
 
 def test_few_samples_decide_nothing() -> None:
-    """Nine samples each are ambiguous however much they differ, and the reason says so."""
+    """Nine times of each version give an ambiguous verdict, whatever the ratio is."""
     change = by_times([8.0] * 9, [4.0] * 9, 0.01)
     assert change.outcome == "ambiguous"
     assert "9 samples" in change.reason
@@ -76,7 +76,7 @@ def test_few_samples_decide_nothing() -> None:
 def test_counters_decide_where_nothing_was_traded(
     changes: dict[str, int], outcome: str, reason: str
 ) -> None:
-    """More of a counter is slower, less is faster, and one traded for another is ambiguous."""
+    """A larger counter is slower, a smaller one faster; if both occur, the verdict is ambiguous."""
     change = by_counters(replace(BASE, **changes), BASE, 0.01)
     assert change.outcome == outcome
     assert reason in change.reason
@@ -98,7 +98,7 @@ def test_counters_of_another_compiler_are_no_baseline() -> None:
 
 
 def test_results_are_compared_over_their_own_baselines() -> None:
-    """A GPU that was 5 % slower for all contenders does not make a submission slower."""
+    """Results are compared by speedup: a GPU that is 5 % slower for all makes no difference."""
     base = speed_result(median_ms=4.0)
     hot = speed_result(
         median_ms=4.2,
@@ -122,7 +122,7 @@ def test_results_are_compared_over_their_own_baselines() -> None:
 def test_results_that_may_not_be_compared(
     fields: dict[str, Any], outcome: str, reason: str
 ) -> None:
-    """There is no verdict on speed after another GPU or torch, or a suspicious time.
+    """Two results from different GPUs or releases of torch, or a suspicious one, give no verdict.
 
     The same holds if the two results have no baseline in common.
     """
@@ -135,15 +135,15 @@ def test_results_that_may_not_be_compared(
 
 
 def a_pair(**fields: object) -> Pair:
-    """Return a pair whose base can be run, unless the fields say otherwise."""
+    """Return a submission and its base; the fields are those of `Before`."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     return Pair("mine", problem, None, Before("ab", "cd", **fields))  # type: ignore[arg-type]
 
 
 def test_newest_result_of_this_version_is_looked_up(tmp_path: Path) -> None:
-    """The newest result of the same content counts.
+    """The newest stored result of the same content is compared with the base's.
 
-    Without one, the reason says where to measure.
+    Without a stored result, the reason says on which GPU to measure.
     """
     base = speed_result(content_hash="old")
     pair = a_pair(result=base)
@@ -160,7 +160,7 @@ def test_newest_result_of_this_version_is_looked_up(tmp_path: Path) -> None:
 
 
 def measurement(head: Timing, base: Timing, *of_head: str) -> Measurement:
-    """Return one measurement of two versions."""
+    """Return one measurement of the times of two versions; `of_head` are the new one's findings."""
     conditions = Conditions("NVIDIA H200", "580", "13.0", "2.11", "9.19", 1980, 500, 50, 4300)
     timings = {"head": head, "base": base, "eager tf32": timing(4.24)}
     now = "2026-11-21T20:15:00+00:00"
@@ -168,7 +168,7 @@ def measurement(head: Timing, base: Timing, *of_head: str) -> Measurement:
 
 
 def test_both_versions_are_timed_in_one_run(tmp_path: Path) -> None:
-    """Both versions are timed in one measurement, with the options of the command line.
+    """The gate times both versions in one measurement, with the options of the command line.
 
     The engine gets both files and the problem. A suspicious time of the new version is refused.
     """

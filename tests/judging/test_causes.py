@@ -12,7 +12,7 @@ WORK = Finding("own work", "none of its own kernels was launched")
 
 
 def in_kernel(check: str, message: str, line: int, severity: str = "error") -> Finding:
-    """Return a finding in the kernel `sum`."""
+    """Return a finding of a check in the kernel `sum`, at a line of the submission."""
     return Finding(check, message, "sum", "/a/mine.py", line, severity=severity)  # type: ignore[arg-type]
 
 
@@ -21,7 +21,7 @@ OUTSIDE = in_kernel("memcheck", "4-byte store past the end", 17)
 
 
 def test_late_work_stands_first() -> None:
-    """Work that nothing waits for comes first, then kernels' findings, then the others."""
+    """Findings of kernels that nothing waits for come first, then those in kernels, then others."""
     assert causes_first([WORK, RACE, OUTSIDE, LATE]) == [LATE, RACE, OUTSIDE, WORK]
     assert is_late([WORK, LATE])
     assert not is_late([WORK, RACE])
@@ -31,14 +31,14 @@ def test_late_work_stands_first() -> None:
     ("cause", "line", "follows"), [(RACE, 17, True), (RACE, 1, False), (LATE, 1, True)]
 )
 def test_race_explains_reads_of_unwritten_memory(cause: Finding, line: int, follows: bool) -> None:
-    """A read of unwritten memory follows from late work, and from a race at the same line."""
+    """An initcheck finding is explained by late kernels, or by a race with the same line."""
     read = in_kernel("initcheck", "4-byte load of memory that nothing wrote", line)
     expected = ([cause, OUTSIDE], [read]) if follows else ([cause, read, OUTSIDE], [])
     assert parted([cause, read, OUTSIDE]) == expected
 
 
 def test_used_value_that_is_undefined_is_an_error() -> None:
-    """Beside wrong numbers an undefined value of a shuffle is an error; a warning is one else."""
+    """A synccheck warning becomes an error beside wrong numbers; a racecheck warning does not."""
     shuffle = in_kernel("synccheck", "takes an undefined value from lane 20", 3, "warning")
     race = in_kernel("racecheck", "no __syncwarp() between them", 4, "warning")
     blamed, other = with_used_values([shuffle, race])
@@ -54,5 +54,5 @@ def test_used_value_that_is_undefined_is_an_error() -> None:
     ],
 )
 def test_consequences_are_counted(outputs: int, findings: int, words: str) -> None:
-    """What follows from a finding is counted in one line."""
+    """The wrong outputs and findings that a finding explains are counted in one line."""
     assert counted(outputs, findings) == words

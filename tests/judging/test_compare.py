@@ -1,4 +1,4 @@
-"""The comparison of an output with the oracle."""
+"""The comparison of an output with the oracle (the reference in float64)."""
 
 import json
 import struct
@@ -18,7 +18,7 @@ SHAPE = (2, 3, 4)
 
 @pytest.fixture
 def oracle() -> Sums:
-    """Return sums of 100 terms whose absolute values add up to 2, of numbers up to 1."""
+    """Return an expected output of sums: 100 terms each, absolute values of 2 in total."""
     generator = torch.Generator().manual_seed(0)
     value = torch.rand(SHAPE, generator=generator) + 0.5
     return Sums(
@@ -31,19 +31,19 @@ def oracle() -> Sums:
 
 
 def right(oracle: Sums) -> Tensor:
-    """Return the oracle's value in float32."""
+    """Return the expected output in float32."""
     return oracle.value.float()
 
 
 def changed(oracle: Sums, index: tuple[int, ...], number: float) -> Tensor:
-    """Return the right output with another number at an index."""
+    """Return the expected output in float32 with another number at one index."""
     actual = right(oracle)
     actual[index] = number
     return actual
 
 
 def refused(comparison: Comparison) -> Mismatch:
-    """Return the mismatch of a comparison, which must have no class and a one-line message."""
+    """Return the mismatch of a comparison; assert that it has no class and a one-line message."""
     assert comparison.precision is None
     assert comparison.mismatch is not None
     assert "\n" not in comparison.mismatch.message
@@ -57,14 +57,14 @@ def test_right_output_is_float32(oracle: Sums) -> None:
 
 @pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
 def test_what_float16_overflows_to_is_float16(oracle: Sums, number: float) -> None:
-    """A non-finite output is fp16 if the numbers exceed float16's range."""
+    """An infinity or NaN gives class fp16 in a run that overflows float16, and none elsewhere."""
     actual = changed(oracle, (1, 2, 3), number)
     assert compare(actual, oracle, is_beyond_half=True).precision == "fp16"
     assert compare(actual, oracle).precision is None
 
 
 def test_overflow_excuses_nothing_else(oracle: Sums) -> None:
-    """Finite elements must be right, and unwritten ones fail, also beyond float16's range."""
+    """Wrong finite elements and unwritten ones fail even in a run that overflows float16."""
     actual = changed(oracle, (1, 2, 3), float("inf"))
     actual[0, 0, 0] += 1
     assert compare(actual, oracle, is_beyond_half=True).precision is None
@@ -77,7 +77,7 @@ def test_overflow_excuses_nothing_else(oracle: Sums) -> None:
     ("error", "name"), [(1e-6, "fp32"), (1e-4, "tf32"), (3e-3, "tf32"), (2e-2, "bf16")]
 )
 def test_error_within_a_bound_gives_its_class(oracle: Sums, error: float, name: str) -> None:
-    """The class is the tightest whose bound holds for every element."""
+    """A comparison's class is the tightest one whose bound holds for every element."""
     actual = changed(oracle, (1, 2, 3), float(oracle.value[1, 2, 3]) + error)
     result = compare(actual, oracle)
     assert (result.precision, result.mismatch) == (name, None)
@@ -100,7 +100,7 @@ def test_worst_is_a_fraction_of_the_float32_bound(oracle: Sums) -> None:
 
 
 def test_beyond_every_bound_is_a_mismatch(oracle: Sums) -> None:
-    """A mismatch has the first wrong index, both numbers, the count and the share."""
+    """A mismatch has the first wrong index, both values there, and the number of wrong elements."""
     actual = changed(oracle, (1, 2, 3), 9.0)
     actual[0, 1, 2] = -7.0
     result = compare(actual, oracle)
@@ -115,7 +115,7 @@ def test_beyond_every_bound_is_a_mismatch(oracle: Sums) -> None:
 
 
 def test_exact_run_allows_float32_no_error(oracle: Sums) -> None:
-    """An output with any error is not fp32 in an exact run."""
+    """An output with any error is not of class fp32 in a run whose sums are exact in float32."""
     nearly = changed(oracle, (0, 0, 0), float(oracle.value[0, 0, 0]) + 2.0**-22)
     assert compare(nearly, oracle).precision == "fp32"
     assert compare(nearly, oracle, exact=True).precision == "tf32"
@@ -123,7 +123,7 @@ def test_exact_run_allows_float32_no_error(oracle: Sums) -> None:
 
 
 def test_negative_zero_is_zero(oracle: Sums) -> None:
-    """A zero of either sign is right, because its sign depends on the order of summation."""
+    """An output of -0.0 is right for 0.0: the sign of a zero depends on the summation order."""
     zero = replace(oracle, value=torch.zeros(SHAPE, dtype=torch.float64))
     assert compare(torch.full(SHAPE, -0.0), zero, exact=True).precision == "fp32"
 
@@ -146,7 +146,7 @@ def test_wrong_kind_of_tensor(oracle: Sums, actual: Tensor, words: list[str]) ->
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
 def test_not_finite_where_the_oracle_is(oracle: Sums, number: float) -> None:
-    """NaN and infinity fail where the oracle is finite, and are encoded in JSON as text."""
+    """NaN and infinity fail where the expected value is finite, and are text in JSON."""
     result = compare(changed(oracle, (0, 2, 1), number), oracle)
     mismatch = refused(result)
     assert (mismatch.index, mismatch.count) == ((0, 2, 1), 1)
@@ -157,7 +157,7 @@ def test_not_finite_where_the_oracle_is(oracle: Sums, number: float) -> None:
 
 
 def test_poison_was_never_written(oracle: Sums) -> None:
-    """Elements with the simulator's poison are reported as never written."""
+    """Elements with the bits of the simulator's fresh memory are reported as never written."""
     actual = right(oracle)
     actual.view(torch.int32)[1, :, 2:] = POISON
     mismatch = refused(compare(actual, oracle))
@@ -166,14 +166,14 @@ def test_poison_was_never_written(oracle: Sums) -> None:
 
 
 def test_poison_is_a_nan_that_no_arithmetic_gives() -> None:
-    """The poison is a NaN with a clear quiet bit, which arithmetic never gives."""
+    """The bits of the simulator's fresh memory are a signalling NaN, unlike any computed value."""
     (number,) = struct.unpack("<f", struct.pack("<I", POISON))
     assert number != number
     assert POISON & 0x0040_0000 == 0
 
 
 def test_the_references_own_infinity_is_right(oracle: Sums) -> None:
-    """Only the reference's own value is right where it is not finite."""
+    """An infinite or NaN element of the reference requires the same value in the output."""
     value = oracle.value.clone()
     value[0, 0, :3] = torch.tensor([float("inf"), float("-inf"), float("nan")])
     oracle = replace(oracle, value=value)
@@ -185,7 +185,7 @@ def test_the_references_own_infinity_is_right(oracle: Sums) -> None:
 
 
 def test_what_is_larger_than_any_number_stands_for_infinity(oracle: Sums) -> None:
-    """A number beyond all others is right where the reference is infinite.
+    """A finite number beyond 1e30 is right where the reference is infinite with the same sign.
 
     A kernel's maximum of no elements may be the lowest float that it starts from, in place of -inf.
     """
@@ -211,7 +211,7 @@ def test_integers_are_compared_exactly() -> None:
 
 
 def test_views_are_compared_by_value(oracle: Sums) -> None:
-    """An output need not be contiguous."""
+    """A comparison accepts an output that is not contiguous."""
     assert compare(right(oracle).mT.contiguous().mT, oracle).precision == "fp32"
 
 

@@ -1,4 +1,4 @@
-"""Conclusions from all cases of a submission."""
+"""Diagnoses that need all cases of a submission: wrong defaults and uninitialised variables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PASSED = [outcome(10 + number, "passed") for number in range(6)]
 
 
 def test_default_that_every_failing_case_leaves_out_is_named() -> None:
-    """An argument that exactly the failing cases omit has a wrong default."""
+    """An argument that all failing and no passing cases leave out is named as a wrong default."""
     said = wrong_defaults(FAILED, [*FAILED, *PASSED])
     assert "every failing case leaves out stride," in said
 
@@ -59,20 +59,20 @@ def test_default_that_every_failing_case_leaves_out_is_named() -> None:
 def test_nothing_is_said_where_it_may_be_chance(others: list[CaseOutcome]) -> None:
     """A default is not named if the failures may be unrelated to it.
 
-    Half of the cases omit defaults, for any mistake.
+    About half of the cases omit an argument, whatever the mistake is.
     """
     failed = [*FAILED, *(each for each in others if each.report.verdict == "failed")]
     assert wrong_defaults(failed, [*FAILED, *others]) == ""
 
 
 def test_two_that_are_left_out_alike_are_not_told_apart() -> None:
-    """A default is named only if it is the only candidate."""
+    """No default is named if all failing cases leave out the same two arguments."""
     failed = [outcome(number, "failed", "stride", "padding") for number in range(6)]
     assert wrong_defaults(failed, [*failed, *PASSED]) == ""
 
 
 def no_numbers(unwritten: Tensor) -> CaseOutcome:
-    """Return the outcome of an output of four NaN, some of which are unwritten."""
+    """Return the outcome of a failed case whose output is four NaN, some of them unwritten."""
     wrong = WrongOutput(
         Run("uniform", "uniform", "A"),
         Values({}, ()),
@@ -84,9 +84,9 @@ def no_numbers(unwritten: Tensor) -> CaseOutcome:
 
 
 def test_what_nobody_wrote_comes_from_no_variable() -> None:
-    """NaN in unwritten elements does not count as an uninitialised variable's.
+    """An uninitialised variable is named only if every wrong output has NaN that a kernel wrote.
 
-    Fresh memory is NaN as well, and a kernel may read unset variables without using them.
+    Fresh memory is NaN as well, and a kernel may read uninitialised variables without using them.
     """
     coverage = Coverage(reached=(7, 12), missed=(), unset=(7, 12))
     written, unwritten = torch.zeros(4).bool(), torch.ones(4).bool()

@@ -32,12 +32,12 @@ ANY = Submission(
 
 
 def diagnose(runs: Sequence[WrongRun], passed: Sequence[Computation] = ()) -> Diagnosis | None:
-    """Return the diagnosis among the known mistakes of a transposed convolution."""
+    """Return the diagnosis of wrong outputs by the known mistakes of a transposed convolution."""
     return search(runs, MISTAKES, passed)
 
 
 def operands_of(case: Case, name: str) -> Gather:
-    """Return the operands of a case of a reference."""
+    """Return the weights and inputs of a case, as the computation of a transposed convolution."""
     problem = load(REFERENCE / f"{name}.py")
     values = values_for(problem, case, runs_for(problem)[1])
     weight = values.weights["conv1d_transpose.weight"]
@@ -61,7 +61,7 @@ class Right:
 
     @classmethod
     def of(cls, operands: Gather) -> Self:
-        """Compute the right output of operands and its bound."""
+        """Compute the right output from operands, and the output's error bound."""
         terms = operands.weight.shape[0] * operands.weight.shape[2] + 1.0
         rounding = 3.1 * CLASSES[-1].roundoff + gamma(torch.tensor(terms), 2.0**-22)
         bound = rounding * operands.absolute().output() + 1e-6
@@ -72,7 +72,7 @@ class Right:
 def grid() -> list[Gather]:
     """Return the operands of the small cases of two references.
 
-    Together, the two take every parameter.
+    Together, the two references have every parameter of a transposed convolution.
     """
     found = []
     for name in ("conv_transpose1d", "conv_transpose1d_strided_dilated"):
@@ -84,12 +84,12 @@ def grid() -> list[Gather]:
 
 @pytest.fixture(scope="module")
 def rights(grid: list[Gather]) -> list[Right]:
-    """Return the right outputs of the grid."""
+    """Return the right outputs of the grid's cases."""
     return list(map(Right.of, grid))
 
 
 def wrong_runs(rights: list[Right], mistake: Mistake[Gather]) -> list[WrongRun]:
-    """Return the runs in which a mistake exceeds the loosest class's bound."""
+    """Return the outputs that a mistake makes wrong by more than the loosest class's bound."""
     made = [(right, mistake.compute(right.operands)) for right in rights]
     return [
         # NaN stands for a read out of bounds. The device reports such elements as written.
@@ -100,13 +100,13 @@ def wrong_runs(rights: list[Right], mistake: Mistake[Gather]) -> list[WrongRun]:
 
 
 def _none(output: Tensor) -> Tensor:
-    """Return a mask without unwritten elements."""
+    """Return a mask that says that every element of an output was written."""
     return torch.zeros_like(output, dtype=torch.bool)
 
 
 @pytest.fixture(scope="module")
 def wrong(rights: list[Right]) -> dict[str, list[WrongRun]]:
-    """Return the wrong runs of a float32 kernel with each mistake, by the mistake's name."""
+    """Return, by the name of each mistake, the wrong outputs of a float32 kernel that makes it."""
     return {mistake.name: wrong_runs(rights, mistake) for mistake in MISTAKES}
 
 
@@ -114,7 +114,7 @@ def wrong(rights: list[Right]) -> dict[str, list[WrongRun]]:
 def test_each_mistake_is_diagnosed_as_itself(
     rights: list[Right], wrong: dict[str, list[WrongRun]], mistake: Mistake[Gather]
 ) -> None:
-    """Each mistake is diagnosed from the grid as itself, without alternatives."""
+    """Each known mistake is diagnosed as itself, without alternatives, from all wrong outputs."""
     runs = wrong[mistake.name]
     assert runs, "no case of the grid shows this mistake"
     shown = {id(run.right) for run in runs}
@@ -124,7 +124,7 @@ def test_each_mistake_is_diagnosed_as_itself(
 
 
 def test_outputs_of_no_products_are_told_as_that(rights: list[Right]) -> None:
-    """Outputs without products are diagnosed as `bias alone`.
+    """Outputs that contain only the bias are diagnosed as `bias alone`.
 
     With a stride of 1, an inverted divisibility test gives the same outputs and is an alternative.
     """
@@ -137,9 +137,9 @@ def test_outputs_of_no_products_are_told_as_that(rights: list[Right]) -> None:
 
 
 def test_mistake_that_would_have_shown_elsewhere_is_told_with_that(rights: list[Right]) -> None:
-    """A mistake that would show in passed cases is named with that reservation.
+    """If a mistake would also show in passed cases, the diagnosis names it and says so.
 
-    The kernel may make it on only one of two paths.
+    The kernel may make the mistake on only one of two paths.
     """
     flipped = next(mistake for mistake in MISTAKES if mistake.name == "kernel flipped")
     one, *others = wrong_runs(rights, flipped)
@@ -154,7 +154,7 @@ def test_mistake_that_would_have_shown_elsewhere_is_told_with_that(rights: list[
 def test_one_wrong_case_is_enough_to_be_among_the_named(
     wrong: dict[str, list[WrongRun]], mistake: Mistake[Gather]
 ) -> None:
-    """A mistake is named, or an alternative, from its smallest wrong case alone."""
+    """From the smallest wrong case alone, a mistake is the diagnosis or one of the alternatives."""
     run = min(wrong[mistake.name], key=lambda r: r.right.work)
     diagnosis = diagnose([run])
     assert diagnosis is not None
@@ -164,7 +164,7 @@ def test_one_wrong_case_is_enough_to_be_among_the_named(
 
 
 def outputs_of(rights: list[Right], names: tuple[str, ...]) -> list[WrongRun]:
-    """Return the wrong runs of a float32 kernel that makes several mistakes at once."""
+    """Return the wrong outputs of a float32 kernel that makes several mistakes at once."""
     made = [mistake for mistake in MISTAKES if mistake.name in names]
     assert len(made) == len(names)
 
@@ -195,7 +195,7 @@ def test_mistakes_made_at_once_are_all_named(rights: list[Right], names: tuple[s
 
 
 def test_several_mistakes_are_not_read_into_one_output(rights: list[Right]) -> None:
-    """Two mistakes are not diagnosed from a single small output."""
+    """A combination of two mistakes is not diagnosed from a single small output."""
     runs = outputs_of(rights, ("kernel flipped", "weight read as [out, in, k]"))
     one = min(runs, key=lambda run: run.right.work)
     diagnosis = diagnose([one])
@@ -204,7 +204,7 @@ def test_several_mistakes_are_not_read_into_one_output(rights: list[Right]) -> N
 
 @pytest.mark.parametrize("seed", range(4))
 def test_what_no_mistakes_give_has_no_diagnosis(grid: list[Gather], seed: int) -> None:
-    """No combination of mistakes fits random outputs."""
+    """Random outputs have no diagnosis: no combination of known mistakes fits them."""
     generator = torch.Generator().manual_seed(seed)
     runs = []
     for right in grid[seed :: len(grid) // 4]:
@@ -233,18 +233,18 @@ def test_mistake_must_explain_every_run(wrong: dict[str, list[WrongRun]]) -> Non
 
 
 def test_nothing_wrong_nothing_said() -> None:
-    """No wrong runs give no diagnosis."""
+    """Without wrong outputs, there is no diagnosis."""
     assert diagnose([]) is None
 
 
 def big(grid: list[Gather]) -> Gather:
-    """Return the operands with the longest output."""
+    """Return the grid's case with the longest output."""
     return max(grid, key=lambda o: o.sizes.output_length)
 
 
 @pytest.mark.parametrize("blank", [0.0, float("nan")])
 def test_tail_of_positions_not_written(grid: list[Gather], blank: float) -> None:
-    """Zeros or NaN from a position on are diagnosed with that position."""
+    """If all elements from a position on are 0 or NaN, the diagnosis names that position."""
     operands = big(grid)
     actual = operands.output().float()
     actual[..., 256:] = blank
@@ -255,9 +255,9 @@ def test_tail_of_positions_not_written(grid: list[Gather], blank: float) -> None
 
 
 def test_tail_of_the_flat_output_not_written(grid: list[Gather]) -> None:
-    """Zeros at the end of the flat output are diagnosed with the first element.
+    """If the end of the flat output is 0, the diagnosis names the first element of that end.
 
-    A grid too small for batch * channels * length leaves them.
+    A CUDA grid that is too small for batch * channels * length leaves such zeros.
     """
     operands = next(o for o in grid if o.sizes.batch == 3 and o.sizes.output_length > 9)
     actual = operands.output().float().contiguous()
@@ -281,7 +281,7 @@ def test_tails_of_several_outputs_are_told_by_the_first(grid: list[Gather]) -> N
 
 
 def test_elements_that_somebody_wrote_are_not_called_unwritten(grid: list[Gather]) -> None:
-    """NaN alone does not make an element unwritten if writes are recorded."""
+    """If writes are recorded, a NaN in a written element is not diagnosed as unwritten."""
     operands = big(grid)
     actual = operands.output().float()
     actual[..., 256:] = torch.nan
@@ -295,7 +295,7 @@ def test_elements_that_somebody_wrote_are_not_called_unwritten(grid: list[Gather
 def test_output_of_which_nothing_is_written_is_told_as_that(grid: list[Gather]) -> None:
     """An output without any writes is diagnosed as `nothing written`.
 
-    Zeros alone do not prove that.
+    An output of zeros without a record of writes is not.
     """
     o = big(grid)
     nothing = torch.zeros_like(o.output().float())

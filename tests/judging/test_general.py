@@ -149,12 +149,12 @@ UNNAMED = [("gelu", "by a sigmoid"), ("softmax", "without the last term")]
 
 
 def seen(name: str, wrong: str, folder: Path) -> list[Seen]:
-    """Return the first wrong output in each of some cases that a wrong version fails."""
+    """Return the first wrong output of each case, for some cases that a wrong version fails."""
     return seen_of(REFERENCES / f"{name}.py", VERSIONS[name].wrong[wrong], folder)
 
 
 def seen_of(path: Path, forward: str, folder: Path) -> list[Seen]:
-    """Return the first wrong outputs of a version of any reference."""
+    """Return the first wrong output of each of some cases, for a reference with another forward."""
     reference, other = load(path), version(path, forward, folder)
     # In reverse order, small cases come first, except for the random ones.
     cases = [case for case in reversed(every_case(reference)) if case.label != "random"]
@@ -163,7 +163,7 @@ def seen_of(path: Path, forward: str, folder: Path) -> list[Seen]:
 
 
 def _first_wrong(reference: Problem, other: Problem, case: Case) -> Seen | None:
-    """Return the first output of a case that is judged wrong, or None if all are right."""
+    """Return the first wrong output of `other` in a case, or None if all outputs are right."""
     at = reference.at(case.constants)
     instance = ModelInstance(other.at(case.constants), case)
     for call in calls_for(at, case):
@@ -183,7 +183,7 @@ def _first_wrong(reference: Problem, other: Problem, case: Case) -> Seen | None:
     ],
 )
 def test_mistakes_of_any_reference_have_names(name: str, wrong: str, tmp_path: Path) -> None:
-    """A mistake is named with its operand and dimension if it gives every wrong output."""
+    """The diagnosis names the mistake in a reference's version, with its operand and dimension."""
     diagnosis = guess(seen(name, wrong, tmp_path))
     title, words = NAMES[name, wrong]
     assert diagnosis is not None
@@ -193,7 +193,7 @@ def test_mistakes_of_any_reference_have_names(name: str, wrong: str, tmp_path: P
 
 @pytest.mark.parametrize("wrong", thorough_but({"padding changed round"}, CHANGES))
 def test_mistakes_in_a_call_are_told_with_its_line(wrong: str, tmp_path: Path) -> None:
-    """A mistake in one operator's arguments is named with the line of the call."""
+    """The diagnosis of a wrong argument of one operator names the line of the call."""
     path = tmp_path / "convolution.py"
     path.write_text(CONVOLUTION)
     folder = tmp_path / "version"
@@ -208,9 +208,9 @@ def test_mistakes_in_a_call_are_told_with_its_line(wrong: str, tmp_path: Path) -
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", STATISTICS)
 def test_mistake_in_all_layers_of_a_kind_is_named(name: str, tmp_path: Path) -> None:
-    """A mistake that is made in layers of several lines is named: running statistics in all norms.
+    """Running statistics in all norms of a reference are named, although norms are on two lines.
 
-    A submission has these either as they were built, or as the call has updated them.
+    The statistics may be the initial ones, or the ones that the call has updated.
     """
     path = tmp_path / "norms.py"
     path.write_text(TWO_NORMS)
@@ -225,7 +225,7 @@ def test_mistake_in_all_layers_of_a_kind_is_named(name: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("name", "wrong"), UNNAMED)
 def test_what_nothing_explains_has_no_name(name: str, wrong: str, tmp_path: Path) -> None:
-    """A function that no mistake gives has no diagnosis."""
+    """A wrong output that none of the tried mistakes gives has no diagnosis."""
     assert guess(seen(name, wrong, tmp_path)) is None
 
 

@@ -1,4 +1,4 @@
-"""Own work and changed state, on the simulated device."""
+"""Findings about work that a library did, and about changed state, on the simulated device."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ FORWARDS = {
 
 
 class Bench:
-    """Evaluator of one submission with different bodies of forward."""
+    """An evaluator of one submission with different bodies of forward."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -177,7 +177,7 @@ class Bench:
         self._problem.write_text(REFERENCE)
 
     def report(self, way: str) -> Report:
-        """Return the report on the problem's own configuration and two other cases."""
+        """Return the report on a body of forward in three cases, one the problem's own."""
         # All files have one name and differ in the last line only, so the extension is built once.
         path = self._folder / way / "submission.py"
         path.parent.mkdir(exist_ok=True)
@@ -196,7 +196,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 def messages(report: Report, severity: str = "error") -> str:
-    """Return all findings of one severity, one per line."""
+    """Return all findings of a report with one severity, one per line."""
     found = [f for case in report.cases for f in case.findings if f.severity == severity]
     return "\n".join(f"{f.check}: {f.message}" for f in found)
 
@@ -223,7 +223,7 @@ def messages(report: Report, severity: str = "error") -> str:
     ],
 )
 def test_cheat_is_a_finding(bench: Bench, way: str, message: str) -> None:
-    """A cheat fails the submission with a finding that says what it did."""
+    """A cheat fails the submission with a finding that says what the cheat did."""
     report = bench.report(way)
     assert report.verdict == "failed"
     assert message in messages(report)
@@ -232,9 +232,9 @@ def test_cheat_is_a_finding(bench: Bench, way: str, message: str) -> None:
 
 
 def test_work_of_a_library_is_none_of_its_own(bench: Bench) -> None:
-    """A library's work counts as none of the submission's.
+    """If a library computes the output, the submission's share of the work is 0.
 
-    Too little arithmetic in its own kernels is reported as well.
+    Too little arithmetic in the submission's kernels is reported as well.
     """
     report = bench.report("laundered")
     assert report.own_work == 0
@@ -242,7 +242,7 @@ def test_work_of_a_library_is_none_of_its_own(bench: Bench) -> None:
 
 
 def test_constants_of_the_host_are_no_answers(bench: Bench) -> None:
-    """A host tensor of one repeated number does not count as an answer from the host."""
+    """A host tensor of one repeated number does not count as an output from the host."""
     assert bench.report("constants").verdict == "passed"
 
 
@@ -251,7 +251,8 @@ def test_constants_of_the_host_are_no_answers(bench: Bench) -> None:
 def test_remembered_output_is_wrong(bench: Bench, way: str) -> None:
     """A submission that returns remembered outputs fails.
 
-    Values change without a change of the version counter, and nearly equal values come back.
+    One submission compares the version counter, which some changes leave alone. The other compares
+    a sample of the input, and gets nearly equal values.
     """
     report = bench.report(way)
     assert report.verdict == "failed"
@@ -259,7 +260,7 @@ def test_remembered_output_is_wrong(bench: Bench, way: str) -> None:
 
 
 def test_honest_habits_are_fine(bench: Bench) -> None:
-    """Harmless settings are warnings or information; a bias or a cast is not counted as work."""
+    """Harmless settings are reported without failing; a bias or a cast in torch is not counted."""
     report = bench.report("honest")
     assert report.verdict == "passed"
     assert report.own_work == 1.0
@@ -270,12 +271,12 @@ def test_honest_habits_are_fine(bench: Bench) -> None:
 
 @pytest.mark.thorough
 def test_weights_packed_once_are_followed(bench: Bench) -> None:
-    """A submission may keep packed weights, because new weights have a new version."""
+    """A submission may keep packed weights if it packs again when the version counter changes."""
     assert bench.report("prepacks").verdict == "passed"
 
 
 def test_small_share_of_torch_is_told(bench: Bench) -> None:
-    """A small share of torch's work passes, and the headline states the share."""
+    """A submission that leaves a small share of the work to torch passes; the headline says so."""
     report = bench.report("scaled")
     assert report.verdict == "passed"
     assert report.own_work is not None
@@ -285,7 +286,7 @@ def test_small_share_of_torch_is_told(bench: Bench) -> None:
 
 @pytest.mark.thorough
 def test_sums_in_any_order_are_nondeterministic(bench: Bench) -> None:
-    """Sums that depend on the order of blocks are reported and fail nothing."""
+    """Sums by atomics, which depend on the order of blocks, pass and are reported."""
     report = bench.report("atomics")
     assert report.verdict == "passed"
     assert not report.is_deterministic
@@ -294,13 +295,13 @@ def test_sums_in_any_order_are_nondeterministic(bench: Bench) -> None:
 
 @pytest.mark.parametrize("name", ["mm", "bmm", "addmm", "_scaled_mm", "slow_conv_transpose2d"])
 def test_products_summed_are_a_librarys(name: str) -> None:
-    """Operators that sum products count as a library's, also in place."""
+    """Operators that sum products, and their in-place variants, count as a library's work."""
     assert is_library(f"aten::{name}")
     assert is_library(f"aten::{name}_")
 
 
 def test_names_that_only_look_like_it() -> None:
-    """Moving numbers is not computation; sums, choices and norms are, but not a library's."""
+    """Operators that move numbers do not compute; sums and norms do, but are not a library's."""
     assert not any(is_library(f"aten::{name}") for name in ("add_", "sum", "unfold", "norm"))
     assert not any(computes(f"aten::{name}") for name in ("copy_", "cat (complex)", "_to_copy"))
     assert all(computes(f"aten::{name}") for name in ("mul", "addcmul_", "exp", "sum", "where"))
@@ -309,7 +310,7 @@ def test_names_that_only_look_like_it() -> None:
 
 
 def test_operator_that_is_not_known_is_a_librarys() -> None:
-    """An unknown operator counts as a library's.
+    """An operator of torch with an unknown name counts as a library's.
 
     Matrix products have many names, and each release of torch adds new ones.
     """

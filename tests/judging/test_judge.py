@@ -43,7 +43,7 @@ def right() -> tuple[Problem, Case, Run, Values, torch.Tensor]:
 def test_slices_agree_with_the_whole(
     right: tuple[Problem, Case, Run, Values, torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Verdict and worst error do not depend on the slices."""
+    """The comparison of an output is the same in one piece and in slices."""
     problem, case, run, values, output = right
     whole = judge(problem, case, run, values, output, CPU)
     monkeypatch.setattr(judge_module, "_MAX_ELEMENTS", 1)
@@ -55,7 +55,7 @@ def test_slices_agree_with_the_whole(
 def test_wrong_element_is_placed_in_the_whole(
     right: tuple[Problem, Case, Run, Values, torch.Tensor],
 ) -> None:
-    """The first wrong index counts from the start of the batch, not of its slice."""
+    """The first wrong index counts from the start of the batch, not from the start of a slice."""
     problem, case, run, values, output = right
     output[2, 0, 0] += 100
     found = judge(problem, case, run, values, output, CPU)
@@ -78,7 +78,7 @@ def test_loosest_slice_decides_the_class(
 
 @pytest.mark.usefixtures("sliced")
 def test_wrong_shape_is_told(right: tuple[Problem, Case, Run, Values, torch.Tensor]) -> None:
-    """An output that is too long fails with its shape, in slices too."""
+    """An output that is too long fails with a message about the shape, in slices, too."""
     problem, case, run, values, output = right
     found = judge(problem, case, run, values, torch.cat([output, output], -1), CPU)
     assert found.mismatch is not None
@@ -106,9 +106,9 @@ def get_init_inputs():
 
 @pytest.mark.usefixtures("sliced")
 def test_rows_that_depend_on_one_another_are_judged_together(tmp_path: Path) -> None:
-    """Rows of any other reference are judged together.
+    """Outputs of a reference whose rows may depend on each other are not judged in slices.
 
-    They may depend on each other, as they do here.
+    The rows of this reference do depend on each other.
     """
     path = tmp_path / "centred.py"
     path.write_text(CENTRED)
@@ -124,7 +124,7 @@ def test_rows_that_depend_on_one_another_are_judged_together(tmp_path: Path) -> 
 def test_rounded_operands_are_told_beside_the_class() -> None:
     """Rounded operands lower the class of an output within the fp32 bound.
 
-    An honest output stays fp32.
+    An output of operands that were not rounded stays fp32.
     """
     problem = load(REFERENCE / "conv_transpose1d.py")
     (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions

@@ -21,13 +21,16 @@ TERMS, CHANNELS = 120, 96
 
 
 def drawn(terms: int = TERMS, *, positive: bool = True, seed: int = 0) -> Operands:
-    """Return drawn operands of sums."""
+    """Return random weights and inputs of sums."""
     generator = Generator().manual_seed(seed)
     return honest_errors.draw(terms, generator, positive=positive, channels=CHANNELS)
 
 
 def found(given: Operands, used: Operands) -> dict[str, Rounding]:
-    """Return the roundings found, by operand, if `used` is computed in place of `given`."""
+    """Return the roundings that are found if a kernel computes with `used` instead of `given`.
+
+    The keys are the names of the operands.
+    """
     w, x = used
     exact = given[0].double().T @ given[1].double()
     error = honest_errors.in_turn(w, x).double() - exact
@@ -56,7 +59,7 @@ def test_rounded_inputs_are_named(bits: int, how: How) -> None:
 
 
 def test_both_operands_are_named() -> None:
-    """Both operands are found if they have equally few bits."""
+    """Two operands rounded to the same number of bits are both found."""
     w, x = drawn(positive=False)
     told = found((w, x), (honest_errors.nearest(w, 17), honest_errors.nearest(x, 17)))
     assert {name: each.bits for name, each in told.items()} == {"weight": 17, "input": 17}
@@ -76,7 +79,7 @@ def test_as_many_bits_as_two_parts_have_are_float32(bits: int, how: How) -> None
 
 @pytest.mark.parametrize("way", honest_errors.WAYS)
 def test_honest_sums_are_not_accused(way: str) -> None:
-    """Honest sums are not accused, in any order, in parts, truncated, or of split operands."""
+    """No rounding is found in sums of full operands: in any order, in parts, truncated or split."""
     for seed, terms in enumerate((1, 3, 40, 400)):
         for positive in (True, False):
             w, x = drawn(terms, positive=positive, seed=seed)
@@ -85,9 +88,9 @@ def test_honest_sums_are_not_accused(way: str) -> None:
 
 
 def test_thousands_of_honest_errors_agree_by_chance_alone() -> None:
-    """T of honest errors is distributed like sums of random signs.
+    """The statistic T of errors of unrounded operands is distributed like sums of random signs.
 
-    Over 2,000 draws its variance is about 1, without a tail.
+    Over 2,000 draws, T has a variance of about 1, and no outliers.
     """
     generator = Generator().manual_seed(7)
     every = []
@@ -103,9 +106,9 @@ def test_thousands_of_honest_errors_agree_by_chance_alone() -> None:
 
 
 def test_share_of_a_rounding_is_no_rounding() -> None:
-    """An error with less than half of a rounding's size is not that rounding.
+    """A quarter of the error that a rounding of weights makes does not count as that rounding.
 
-    This holds even if it agrees beyond doubt.
+    This holds even if the statistic T is beyond its threshold.
     """
     w, x = drawn(positive=False)
     cut = honest_errors.nearest(w, 16)
@@ -120,7 +123,7 @@ def test_share_of_a_rounding_is_no_rounding() -> None:
 def test_share_of_a_coarser_rounding_hides_no_finer_one() -> None:
     """A small share of an 8-bit rounding does not hide a rounding to 18 bits.
 
-    The coarser rounding agrees more, but has too small a share to count.
+    The 8-bit rounding has the larger statistic T, but too small a share of the error to count.
     """
     w, x = drawn(positive=False)
     used = honest_errors.nearest(w, 18).double()
@@ -134,9 +137,9 @@ def test_share_of_a_coarser_rounding_hides_no_finer_one() -> None:
 
 
 def test_few_operands_or_no_error_accuse_nobody() -> None:
-    """Fewer than 73 operands, and errors of zero, are never accused.
+    """No rounding is found in fewer than 73 numbers, or in an output without errors.
 
-    No sum of 72 signs exceeds 8.5 deviations.
+    No sum of 72 random signs exceeds 8.5 standard deviations.
     """
     w, x = drawn()
     assert not roundings(honest_errors.factors(w, x), torch.zeros(1, CHANNELS, x.shape[1]).double())
@@ -148,7 +151,7 @@ def test_few_operands_or_no_error_accuse_nobody() -> None:
     ("bits", "precision"), [(20, "tf32"), (11, "tf32"), (10, "bf16"), (8, "bf16")]
 )
 def test_class_has_no_more_bits_than_the_operands(bits: int, precision: str) -> None:
-    """Operands of at least 11 bits have the class tf32, those of fewer bits bf16."""
+    """Operands rounded to 11 bits or more give the class tf32, and to fewer bits bf16."""
     assert (
         class_of([Rounding("input", 20, "zero", 9.0), Rounding("weight", bits, "zero", 9.0)])
         == precision
@@ -156,7 +159,7 @@ def test_class_has_no_more_bits_than_the_operands(bits: int, precision: str) -> 
 
 
 def test_each_operand_is_described_once() -> None:
-    """Each operand is described once, by its clearest rounding."""
+    """One note describes each rounded operand, by the rounding with the most deviations."""
     calls = [Rounding("weight", 19, "zero", 9.0), Rounding("weight", 18, "nearest", 31.0)]
     assert [*describe(calls)] == [
         "its weight is rounded to 18 bits (to nearest): the errors are those of this rounding, "

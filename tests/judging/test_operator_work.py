@@ -1,4 +1,4 @@
-"""Shares of work in references of several operators."""
+"""The share of a reference's operators that torch runs for a submission."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OUTPUT = torch.ones(BATCH, OUTPUTS)
     ids=["products", "an input scaled"],
 )
 def test_products_that_other_operators_form_are_left_to_torch(elements: int, share: float) -> None:
-    """A linear layer computed by `mul` and `sum` is as much torch's work as `addmm`."""
+    """A linear layer by torch's `mul` counts as torch's work if `mul` forms all of its products."""
     during = (Work("operator", "aten::mul", 1, elements), KERNEL)
     judged = judge_operators(REFERENCE, OPERANDS, during, (), OUTPUT, None)
     assert judged.findings == ()
@@ -37,7 +37,7 @@ def test_products_that_other_operators_form_are_left_to_torch(elements: int, sha
 
 
 def test_all_of_it_by_other_operators_is_too_much() -> None:
-    """A submission fails if torch ran every operator of the reference."""
+    """A submission fails if torch ran all of the reference's operators, by any names."""
     during = (
         Work("operator", "aten::mul", 1, PRODUCTS),
         Work("operator", "aten::relu", 1, BATCH * OUTPUTS),
@@ -49,9 +49,9 @@ def test_all_of_it_by_other_operators_is_too_much() -> None:
 
 @pytest.mark.parametrize(("share", "is_told"), [(0.2, False), (0.3, True), (0.6, True)])
 def test_share_of_the_only_operator_is_told(share: float, is_told: bool) -> None:
-    """A quarter of the work in torch is a finding if the reference is one operator.
+    """If the reference is one operator, more than a quarter of it in torch is a finding.
 
-    Less counts as preparing or finishing the kernel's work.
+    A smaller share counts as preparing or finishing the kernel's work.
     """
     summed = (Operation("aten::sum", 1, 4096, 0),)
     during = (Work("operator", "aten::sum", 1, round(4096 * share)), KERNEL)
@@ -61,7 +61,7 @@ def test_share_of_the_only_operator_is_told(share: float, is_told: bool) -> None
 
 
 def test_layers_as_one_product_are_left_to_torch() -> None:
-    """One product that computes two linear layers counts as both."""
+    """One matrix product of torch's that computes two linear layers counts as both layers."""
     heads = (REFERENCE[0], REFERENCE[0])
     during = (Work("operator", "aten::mm", 1, 2 * BATCH * OUTPUTS, 2 * PRODUCTS), KERNEL)
     judged = judge_operators(heads, OPERANDS, during, (), OUTPUT, None)
@@ -70,7 +70,7 @@ def test_layers_as_one_product_are_left_to_torch() -> None:
 
 
 def test_operators_of_other_names_are_not_the_kernels_share() -> None:
-    """A softmax by `exp`, `sum` and `div` is torch's work."""
+    """A softmax by torch's `exp`, `sum` and `div` counts as left to torch."""
     numbers = BATCH * OUTPUTS
     reference = (Operation("aten::_softmax", numbers, numbers, 0), REFERENCE[1])
     names = ("aten::exp", "aten::sum", "aten::div")
@@ -81,7 +81,7 @@ def test_operators_of_other_names_are_not_the_kernels_share() -> None:
 
 
 def test_all_of_it_by_other_names_is_not_its_own() -> None:
-    """A kernel that only copies what torch's operators computed fails."""
+    """A submission fails if torch operators of other names account for all of the reference."""
     numbers = BATCH * OUTPUTS
     reference = (Operation("aten::_softmax", numbers, numbers, 0), REFERENCE[1])
     names = ("aten::exp", "aten::sum", "aten::div", "aten::clamp_min")
@@ -93,7 +93,7 @@ def test_all_of_it_by_other_names_is_not_its_own() -> None:
 
 
 def test_what_finishes_small_channels_is_no_work() -> None:
-    """A dozen operators on one number per channel are not a finding."""
+    """A dozen torch operators on one number per channel are not a finding."""
     norm = (Operation("aten::native_batch_norm", 61485, 61485, 0),)
     counts = {"add": 3, "mul": 3, "pow": 1, "rsqrt": 1, "sub": 2, "div": 2}
     during = [Work("operator", f"aten::{name}", n, n * 4099) for name, n in counts.items()]
@@ -106,7 +106,7 @@ def test_what_finishes_small_channels_is_no_work() -> None:
 def test_partial_results_are_joined(name: str, partial: int, is_told: bool) -> None:
     """A submission may sum the partial results of a fixed number of blocks in torch.
 
-    The sum of more partial results is torch's work, even if a kernel wrote them.
+    A sum of many more partial results is torch's work, even if a kernel wrote them.
     """
     loss = (Operation("aten::mse_loss", 258, 258, 0),)
     during = (Work("operator", name, 1, partial, 0, partial), KERNEL)
@@ -117,7 +117,7 @@ def test_partial_results_are_joined(name: str, partial: int, is_told: bool) -> N
 
 
 def test_tables_by_other_names_are_left_to_torch() -> None:
-    """An `index` in place of an `embedding` counts as that operator."""
+    """A torch `index` in place of the reference's `embedding` counts as an `embedding`."""
     reference = (Operation("aten::embedding", 4096, 4096, 0),)
     during = (Work("operator", "aten::index", 1, 4096), KERNEL)
     judged = judge_operators(reference, OPERANDS, during, (), OUTPUT, None)
@@ -127,7 +127,7 @@ def test_tables_by_other_names_are_left_to_torch() -> None:
 def test_operands_do_not_go_to_the_host() -> None:
     """Weights may be copied to the host; inputs and weights together may not.
 
-    A submission with both on the host can do the work there.
+    A submission with weights and inputs on the host can do the work there.
     """
     for went, is_told in (
         (OPERANDS.weights, False),
@@ -139,7 +139,10 @@ def test_operands_do_not_go_to_the_host() -> None:
 
 
 def test_what_a_reference_only_looks_at_is_no_work() -> None:
-    """Views and single numbers of a reference do not count as work left to the submission."""
+    """Views and operators on a single number in a reference do not count as work.
+
+    If torch runs all other operators, the submission's share is 0.
+    """
     more = (
         Operation("aten::slice", BATCH * FEATURES, BATCH * FEATURES, 0, is_view=True),
         Operation("aten::_unsafe_view", BATCH * OUTPUTS, BATCH * OUTPUTS, 0),
@@ -156,7 +159,7 @@ def test_what_a_reference_only_looks_at_is_no_work() -> None:
 
 
 def test_products_that_are_counted_otherwise_are_left_all_the_same() -> None:
-    """An operator of the same kind and size counts as that one, for any count of products."""
+    """A convolution of the same size counts as the reference's, whatever its count of products."""
     turned = (Operation("aten::convolution", 4096, 4096, PRODUCTS),)
     during = (Work("operator", "aten::convolution", 1, 4096, PRODUCTS // 50), KERNEL)
     judged = judge_operators(turned, OPERANDS, during, (), torch.ones(4096), None)
@@ -164,7 +167,7 @@ def test_products_that_are_counted_otherwise_are_left_all_the_same() -> None:
 
 
 def test_one_layer_left_to_torch_is_not_two() -> None:
-    """A linear layer larger than a convolution does not count as both."""
+    """A linear layer left to torch does not also count as a convolution of as many products."""
     layers = (
         Operation("aten::convolution", 4096, 4096, PRODUCTS),
         Operation("aten::addmm", 10, 100 * 4096, PRODUCTS),
@@ -176,7 +179,7 @@ def test_one_layer_left_to_torch_is_not_two() -> None:
 
 
 def test_operator_of_uncounted_products_is_known_by_its_elements() -> None:
-    """An operator without counted products is matched by its elements.
+    """A reference's operator without a count of products is matched by its number of elements.
 
     torch counts no products of a matrix and a vector, but the device does.
     """

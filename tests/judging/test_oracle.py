@@ -36,7 +36,7 @@ def cases(problem: Problem) -> tuple[Case, ...]:
 
 
 def compute(case: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return the convolution computed in the operands' own dtype."""
+    """Return the transposed convolution of a case, computed in the operands' dtype."""
     c = Convolution.of(case)
     return conv_transpose1d(
         x, weight, bias, c.stride, c.padding, c.output_padding, c.groups, c.dilation
@@ -44,7 +44,7 @@ def compute(case: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
 
 
 def operands(values: Values) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return input, weight and bias."""
+    """Return input, weight and bias of a convolution."""
     weights = values.weights
     return (
         values.inputs[0],
@@ -54,7 +54,7 @@ def operands(values: Values) -> tuple[Tensor, Tensor, Tensor | None]:
 
 
 def to_tf32(x: Tensor) -> Tensor:
-    """Clear the 13 bits that TF32 lacks, as a tensor core does."""
+    """Round to TF32 by clearing the 13 last bits, as a tensor core does."""
     return (x.view(torch.int32) & -(2**13)).view(torch.float32)
 
 
@@ -73,20 +73,20 @@ def unchanged(x: Tensor) -> Tensor:
 
 
 def rounded(case: Case, values: Values, to: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the float32 output of rounded operands."""
+    """Return the float32 output of a case whose operands were rounded by `to`."""
     x, weight, bias = operands(values)
     return compute(case, to(x), to(weight), bias)
 
 
 def everything(problem: Problem, cases: tuple[Case, ...]) -> Iterator[tuple[Case, Run, Values]]:
-    """Yield each case with each run and its values."""
+    """Yield each case with each run (set of inputs and weights) and the run's values."""
     for case in cases:
         for run in runs_for(problem):
             yield case, run, values_for(problem, case, run)
 
 
 def fraction(actual: Tensor, oracle: Expected, precision: PrecisionClass) -> float:
-    """Return the largest error as a fraction of its bound."""
+    """Return the largest error of an output, as a fraction of the class's bound."""
     return float(((actual.double() - oracle.value).abs() / oracle.bound(precision)).max())
 
 
@@ -100,7 +100,7 @@ def test_bound_holds_for_its_own_class(
     to: Callable[[Tensor], Tensor],
     precision: PrecisionClass,
 ) -> None:
-    """A computation in a class's precision is within its bound, in every case and run."""
+    """Outputs computed in a class's precision are within that class's bound, in all cases."""
     for case, run, values in everything(problem, cases):
         if run.is_beyond_half and precision == FP16:
             continue
@@ -180,7 +180,7 @@ def to_tf32_nearest(x: Tensor) -> Tensor:
 
 
 def test_terms_are_counted(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """The number of terms is that of an output's products plus its bias."""
+    """The oracle counts the products of each output element, plus one term for the bias."""
     for case in cases[1:12]:
         c = Convolution.of(case)
         values = values_for(problem, case, runs_for(problem)[0])
@@ -198,7 +198,7 @@ def test_terms_are_counted(problem: Problem, cases: tuple[Case, ...]) -> None:
 
 
 def test_magnitude_is_the_sum_of_absolute_terms(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """The magnitude is |w| convolved with |x| plus |bias|, and bounds the value."""
+    """The oracle's magnitude is |w| convolved with |x| plus |bias|, and bounds the value."""
     for case in cases:
         values = values_for(problem, case, Run("normal", "normal", "A"))
         oracle = expected(problem, case, values.weights, values.inputs)
@@ -211,7 +211,7 @@ def test_magnitude_is_the_sum_of_absolute_terms(problem: Problem, cases: tuple[C
 
 
 def test_an_output_without_terms_must_be_zero(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """The fp32 bound allows underflow alone in a gap that the stride leaves."""
+    """Elements without terms, which a stride leaves, may only have an error of underflow."""
     case = next(c for c in cases if Convolution.of(c).kernel_size < Convolution.of(c).stride)
     values = values_for(problem, case, runs_for(problem)[0])
     oracle = expected(problem, case, values.weights, values.inputs)
@@ -229,7 +229,7 @@ def test_gamma_is_highams() -> None:
 
 
 def test_slices_of_the_batch_agree(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Values and bounds of a slice of the batch are those of the whole."""
+    """The oracle's values and bounds for a slice of the batch are those for the whole batch."""
     case = cases[0]
     values = values_for(problem, case, runs_for(problem)[0])
     whole = expected(problem, case, values.weights, values.inputs)
@@ -269,7 +269,7 @@ def get_init_inputs():
 
 
 def other(tmp_path: Path, result: str) -> tuple[Problem, Case, Values]:
-    """Return a reference with the given forward, its case, and the values of a run."""
+    """Return a reference whose forward returns `result`, a case of it, and values."""
     path = tmp_path / "other.py"
     path.write_text(OTHER.format(result=result))
     problem = load(path)
@@ -278,7 +278,7 @@ def other(tmp_path: Path, result: str) -> tuple[Problem, Case, Values]:
 
 
 def test_estimate_separates_precisions(tmp_path: Path) -> None:
-    """The classes of float32, TF32 and bfloat16 results differ for any other reference, too."""
+    """Estimated bounds tell float32, TF32 and bfloat16 results apart for any other reference."""
     problem, case, values = other(tmp_path, "torch.softmax(self.layer(x), 1)")
     oracle = expected(problem, case, values.weights, values.inputs)
     x, (weight, bias) = values.inputs[0], values.weights.values()
@@ -294,7 +294,7 @@ def test_estimate_separates_precisions(tmp_path: Path) -> None:
 
 
 def test_integer_output_keeps_its_dtype(tmp_path: Path) -> None:
-    """An integer output is expected with its own dtype."""
+    """The oracle's value of an integer output has the reference's integer dtype."""
     problem, case, values = other(tmp_path, "self.layer(x).argmax(1)")
     assert expected(problem, case, values.weights, values.inputs).dtype == torch.int64
 
@@ -303,6 +303,6 @@ def test_integer_output_keeps_its_dtype(tmp_path: Path) -> None:
     ("forward", "given"), [("{'x': x}", "dict"), ("(x, (x, x))", "tuple"), ("()", "nothing")]
 )
 def test_only_tensors_are_supported(forward: str, given: str, tmp_path: Path) -> None:
-    """A reference whose forward returns anything but tensors is refused with its path."""
+    """A reference whose forward returns anything but tensors is refused with the file's path."""
     with pytest.raises(ValueError, match=rf"other\.py: forward returns {given}; have it return"):
         other(tmp_path, forward)

@@ -38,7 +38,7 @@ def convolution(name: str, shape: tuple[int, ...], **arguments: int) -> Case:
 
 
 def ids(cases: tuple[Case, ...], fails: object) -> list[str]:
-    """Return the ids of the cases that fail."""
+    """Return the ids of the cases for whose convolution `fails` is true."""
     assert callable(fails)
     return [case.id for case in cases if fails(Convolution.of(case))]
 
@@ -64,13 +64,13 @@ def ids(cases: tuple[Case, ...], fails: object) -> list[str]:
     ],
 )
 def test_finds_what_separates(cases: tuple[Case, ...], fails: object, sentence: str) -> None:
-    """The sentence names one or two properties of all failing cases and no others."""
+    """The sentence names one or two properties that all failing cases have and no others."""
     failed = ids(cases, fails)
     assert what_failing_cases_share(cases, failed) == sentence.format(n=len(failed))
 
 
 def test_says_the_nearest_when_nothing_separates(cases: tuple[Case, ...]) -> None:
-    """A property is named in spite of one exception on either side."""
+    """The sentence names a property even if a failing case lacks it and a passing one has it."""
     failed = ids(cases, lambda c: c.stride > 1)
     passed_by_luck, failed_besides = failed[4], ids(cases, lambda c: c.stride == 1)[3]
     odd = [case for case in failed if case != passed_by_luck] + [failed_besides]
@@ -81,26 +81,26 @@ def test_says_the_nearest_when_nothing_separates(cases: tuple[Case, ...]) -> Non
 
 
 def test_says_when_all_fail(cases: tuple[Case, ...]) -> None:
-    """The sentence names no property if every case fails."""
+    """If every case fails, the sentence on failing cases says so and names no property."""
     sentence = what_failing_cases_share(cases, [case.id for case in cases])
     assert sentence == f"all {len(cases)} cases fail"
 
 
 def test_says_nothing_of_none_or_one(cases: tuple[Case, ...]) -> None:
-    """No failure and a single failure have no pattern."""
+    """No failing case, or a single one, gives no sentence on a common property."""
     assert what_failing_cases_share(cases, []) == ""
     assert what_failing_cases_share(cases, [cases[5].id]) == ""
     assert what_failing_cases_share(cases[:1], [cases[0].id]) == ""
 
 
 def test_says_nothing_of_what_has_no_pattern(cases: tuple[Case, ...]) -> None:
-    """Failures scattered over the grid have no pattern."""
+    """Failing cases scattered over the grid give no sentence on a common property."""
     scattered = [case.id for case in sorted(cases, key=lambda case: case.seed)[::4]]
     assert what_failing_cases_share(cases, scattered) == ""
 
 
 def test_ignores_ids_that_are_no_case(cases: tuple[Case, ...]) -> None:
-    """Ids that are no case, such as declined ones, do not count as failures."""
+    """Failed ids that are not among the given cases do not count as failures."""
     failed = ids(cases, lambda c: c.stride > 1)
     some = tuple(case for case in cases if case.id != failed[0])
     sentence = what_failing_cases_share(some, failed)
@@ -115,7 +115,7 @@ def test_smallest_needs_the_least_work(cases: tuple[Case, ...]) -> None:
 
 
 def test_smallest_prefers_neutral_parameters() -> None:
-    """The case with more neutral parameters is smaller if the work is equal."""
+    """Among cases of equal work, the one with more default parameters is smaller."""
     base = {"in_channels": 1, "out_channels": 1, "kernel_size": 1}
     plain = convolution("z", (1, 1, 3), **base)
     cropped = convolution("a", (1, 1, 5), **base, padding=1)
@@ -124,7 +124,7 @@ def test_smallest_prefers_neutral_parameters() -> None:
 
 
 def test_smallest_of_other_references_has_the_fewest_elements() -> None:
-    """The smallest inputs decide for any other reference."""
+    """The case with the fewest elements is smallest if the reference is not a convolution."""
     small = replace(convolution("b", (2, 3)), family="any_reference")
     large = replace(convolution("a", (2, 4)), family="any_reference")
     assert smallest([large, small]) is small
@@ -138,7 +138,7 @@ def test_smallest_of_nothing_is_an_error() -> None:
 
 
 def test_sizes_are_spelled_as_words() -> None:
-    """Sizes are spelled as words, and parameters by their names."""
+    """The sentence spells sizes as words ("out channels"), and parameters as in the code."""
     sizes = {"in_channels": 1, "out_channels": 1, "kernel_size": 1}
     cases = [convolution(f"l{n}", (1, 1, n), **sizes) for n in (1, 2, 3, 4)]
     assert Convolution.of(cases[0]) == Convolution(1, 1, 1, 1, 1)
@@ -156,7 +156,7 @@ def test_sizes_are_spelled_as_words() -> None:
 
 
 def test_what_most_others_do_too_is_no_pattern(cases: tuple[Case, ...]) -> None:
-    """A property is no pattern if nearly all other cases fail as well."""
+    """A property of failing cases is not named if nearly all other cases fail as well."""
     by_length = sorted(cases, key=lambda case: (Convolution.of(case).output_length, case.id))
     passing = {case.id for case in by_length[-20::7]}
     failed = [case.id for case in cases if case.id not in passing]
@@ -164,6 +164,6 @@ def test_what_most_others_do_too_is_no_pattern(cases: tuple[Case, ...]) -> None:
 
 
 def test_one_case_that_is_right_makes_no_pattern(cases: tuple[Case, ...]) -> None:
-    """A single passing case gives no pattern, since any of its properties would do."""
+    """If a single case passes, no property is named, since many properties fit one case."""
     all_but_one = [case.id for case in cases][1:]
     assert what_failing_cases_share(cases, all_but_one) == ""

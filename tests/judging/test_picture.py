@@ -24,7 +24,7 @@ UNIFORM, EXACT = "uniform", "exact"
 
 
 class Drawn:
-    """A case of the transposed convolution with a length, and its right output."""
+    """A case of the transposed convolution with inputs of a given length, and its right output."""
 
     def __init__(self, length: int, run: str = UNIFORM, batch: int = 2) -> None:
         self.problem: Problem = load(REFERENCE / "conv_transpose1d.py")
@@ -45,13 +45,13 @@ class Drawn:
         mistake: Tensor | None = None,
         **more: Any,
     ) -> Picture:
-        """Return the picture of an output in place of the right one."""
+        """Return the picture of a wrong output, with the mistake's output if given."""
         wrong = self.wrong(actual, unwritten, **more)
         mistaken = None if mistake is None else MistakenOutput("padding ignored", mistake)
         return picture(self.problem, self.case, wrong, mistaken)
 
     def wrong(self, actual: Tensor, unwritten: Tensor | None = None, **more: Any) -> WrongOutput:
-        """Return an output in place of the right one."""
+        """Return an output as a wrong output of the case."""
         return WrongOutput(self.run, self.values, actual, unwritten, has_gaps=False, **more)
 
 
@@ -63,9 +63,9 @@ def test_nothing_warns(recwarn: pytest.WarningsRecorder) -> None:
 
 
 def test_each_cell_says_which_class_allows_its_element() -> None:
-    """A cell's code says the class that allows the element, or what is wrong.
+    """A cell's code is that of the tightest class that allows the element, or of what is wrong.
 
-    It distinguishes how wrong a number is, infinity, NaN, and elements never written.
+    Codes distinguish how wrong a number is, infinity, NaN, and elements never written.
     """
     drawn = Drawn(10)
     actual, unwritten = drawn.output.clone(), torch.zeros(drawn.output.shape, dtype=torch.bool)
@@ -89,7 +89,7 @@ def test_each_cell_says_which_class_allows_its_element() -> None:
 
 
 def test_exact_numbers_allow_no_error_to_fp32() -> None:
-    """An element within the fp32 bound has a looser class in an exact run."""
+    """An element with any error has the code of a looser class than fp32 in an exact run."""
     drawn = Drawn(6, EXACT)
     actual = drawn.output.clone()
     actual[0, 0, 2] = torch.nextafter(actual[0, 0, 2], torch.tensor(1e9))
@@ -97,7 +97,7 @@ def test_exact_numbers_allow_no_error_to_fp32() -> None:
 
 
 def test_values_show_where_numbers_went() -> None:
-    """The map of a shifted output is the expected map, shifted."""
+    """The map of values of a shifted output is the map of expected values, shifted."""
     drawn = Drawn(20)
     found = drawn.of(drawn.output.roll(1, -1)).overview
     for right, wrong in zip(found.expected[0], found.actual[0], strict=True):
@@ -137,7 +137,7 @@ def test_large_output_has_its_first_wrong_elements_in_detail() -> None:
 
 
 def test_what_the_mistake_gives_stands_beside() -> None:
-    """The mistake's map and numbers are those of its own output."""
+    """The map and the numbers of the diagnosed mistake are those of the mistake's output."""
     drawn = Drawn(8)
     mistake = drawn.output.double().clone()
     mistake[0, 2, 4] = 77.0
@@ -195,7 +195,7 @@ def test_output_of_another_shape_lies_over_the_right_one() -> None:
 
 
 def test_output_that_never_came_is_never_written() -> None:
-    """A missing output counts as never written.
+    """If the call gave no output, the picture shows every element as never written.
 
     A mistake that reads out of bounds is drawn as out of bounds.
     """
@@ -208,7 +208,7 @@ def test_output_that_never_came_is_never_written() -> None:
 
 
 def test_what_is_no_number_for_loads_out_of_bounds_is_out_of_bounds() -> None:
-    """NaN counts as out of bounds if loads were out of bounds; a wrong number does not."""
+    """If loads were out of bounds, NaN is drawn as out of bounds, and a wrong number as wrong."""
     drawn = Drawn(8)
     actual = drawn.output.clone()
     actual[0, 0, 3], actual[0, 0, 4] = math.nan, 1e9

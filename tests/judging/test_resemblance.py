@@ -52,7 +52,8 @@ def test_part_that_is_wrong_in_every_output_is_told(
 ) -> None:
     """A part that is wrong in every output is described.
 
-    It may be positions, channels, rows or flat elements, from either end, by tiles or by steps.
+    The part may be positions, channels, rows or flat elements, from either end, by tiles or by
+    steps.
     """
     assert where_wrong(spoiled(where)) == words
 
@@ -66,7 +67,7 @@ def test_part_that_is_wrong_in_every_output_is_told(
     ],
 )
 def test_part_of_a_dimension_is_told(shapes: tuple[tuple[int, ...], ...], words: str) -> None:
-    """Dimensions without a known meaning are described by their numbers."""
+    """A wrong part of an output of any reference is described by the number of the dimension."""
     masks = [torch.zeros(shape, dtype=torch.bool) for shape in shapes]
     for mask in masks:
         mask[32:] = True
@@ -82,7 +83,7 @@ def test_nothing_is_told_of_outputs_that_are_wrong_anywhere() -> None:
 
 
 def runs(change: Callable[[Tensor], Tensor]) -> list[WrongRun]:
-    """Return runs of three convolutions with changed outputs."""
+    """Return wrong runs of three convolutions, whose outputs `change` makes from the right ones."""
     found = []
     for number, sizes in enumerate(SIZES):
         generator = torch.Generator().manual_seed(number)
@@ -130,7 +131,7 @@ def test_edges_are_told_where_a_tap_lies_outside() -> None:
 def test_part_is_told_where_no_mistake_fits() -> None:
     """The wrong part of three outputs is diagnosed if no mistake fits.
 
-    Two outputs could share it by chance.
+    Two outputs could have a part in common by chance.
     """
 
     def change(y: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The parameter that stands for each weight, and its layout."""
+"""The parameter of a submission that matches each of the reference's weights, and its layout."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SQUARE = torch.arange(0.5, 9.5).reshape(3, 3)
 
 
 def other(*shape: int) -> Tensor:
-    """Return a parameter with initial values that no weight here has."""
+    """Return a parameter with initial values that no weight of the tests has."""
     return torch.arange(-0.75, -0.75 + torch.Size(shape).numel()).reshape(shape)
 
 
 def names(reference: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, str]:
-    """Return the submission's names by the reference's."""
+    """Return the name of the submission's parameter for the name of each weight."""
     return {name: place.name for name, place in match_weights(reference, theirs).items()}
 
 
@@ -33,7 +33,7 @@ def test_same_names_are_paired() -> None:
 
 
 def test_names_of_all_weights_outweigh_values() -> None:
-    """Names decide, and not values, if all of them are the reference's.
+    """If the submission has all names of the reference, names decide, and not values.
 
     A submission may draw its parameters in another order.
     """
@@ -42,21 +42,21 @@ def test_names_of_all_weights_outweigh_values() -> None:
 
 
 def test_shape_decides_where_names_differ() -> None:
-    """Parameters with other names are matched by shape."""
+    """Parameters with other names than the reference's are matched by shape."""
     theirs = {"offset": other(6), "kernel": other(4, 6, 3)}
     assert names(REFERENCE, theirs) == {"conv.weight": "kernel", "conv.bias": "offset"}
 
 
 def test_last_part_of_the_name_decides_between_equal_shapes() -> None:
-    """The last part of the name decides among parameters of equal shape."""
+    """Among a submission's parameters of equal shape, the last part of the name decides."""
     theirs = {"scale": other(6), "layer.bias": other(6), "w": other(4, 6, 3)}
     assert names(REFERENCE, theirs)["conv.bias"] == "layer.bias"
 
 
 def test_values_decide_between_equal_shapes() -> None:
-    """Equal initial values decide among parameters of equal shape.
+    """Among a submission's parameters of equal shape, equal initial values decide.
 
-    They outweigh a similar name and the order of parameters.
+    Values outweigh a similar name and the order of parameters.
     """
     reference = {"bias": BIAS, "linear.bias": BIAS + 1}
     theirs = {"linear_bias": BIAS + 1, "added": BIAS}
@@ -82,7 +82,7 @@ def test_masks_and_counts_are_weights_too() -> None:
 
 @pytest.mark.parametrize("name", ["weight", "turned"])
 def test_turned_values_are_laid_as_they_lie(name: str) -> None:
-    """A parameter kept transposed gets transposed weights, also if it is square."""
+    """A parameter that stores a weight transposed gets transposed weights, even if it is square."""
     (place,) = match_weights({"weight": SQUARE}, {name: SQUARE.T}).values()
     assert torch.equal(place.laid(SQUARE + 1), SQUARE.T + 1)
     place = match_weights(REFERENCE, {"w": WEIGHT.permute(2, 0, 1), "b": BIAS})["conv.weight"]
@@ -99,9 +99,9 @@ def test_turned_values_are_laid_as_they_lie(name: str) -> None:
     ids=["matrix", "turned", "vector"],
 )
 def test_kernel_may_be_kept_as_a_matrix(lay: Callable[[Tensor], Tensor]) -> None:
-    """A weight kept as a matrix or vector gets the weights in that layout.
+    """A convolution's weight that a submission stores as a matrix is copied in that layout.
 
-    Convolutions by matrix products keep it so.
+    Convolutions by matrix products store weights so.
     """
     place = match_weights(REFERENCE, {"matrix": lay(WEIGHT), "b": BIAS})["conv.weight"]
     assert torch.equal(place.laid(WEIGHT + 1), lay(WEIGHT + 1))
@@ -110,7 +110,7 @@ def test_kernel_may_be_kept_as_a_matrix(lay: Callable[[Tensor], Tensor]) -> None
 def test_dimensions_of_one_may_be_left_out() -> None:
     """A weight of shape (6, 1, 1) may be kept as a vector.
 
-    It is matched by name, by values or by shape alone.
+    The vector is matched by name, by values or by shape alone.
     """
     weight = BIAS.reshape(6, 1, 1)
     for theirs in ({"bias": other(6)}, {"b": BIAS}, {"b": other(6)}):
@@ -135,16 +135,16 @@ def test_missing_parameter_is_named() -> None:
 
 
 def test_other_sizes_are_in_no_other_order() -> None:
-    """The error mentions another order only if the sizes are the same."""
+    """The error mentions another order of sizes only if the sizes are the same."""
     with pytest.raises(WeightsMismatchError) as raised:
         match_weights(REFERENCE, {"weight": other(6, 4, 5), "bias": other(6)})
     assert "order" not in str(raised.value)
 
 
 def test_dimensions_of_one_in_another_place_are_a_mistake() -> None:
-    """A dimension of 1 in another place makes it another weight.
+    """A parameter does not match a weight if a dimension of 1 is in another position.
 
-    The values in memory are the same.
+    This holds although the values in memory are the same.
     """
     weight = torch.arange(0.5, 24.5).reshape(3, 8, 1)
     with pytest.raises(WeightsMismatchError, match="are in another order"):
@@ -152,9 +152,9 @@ def test_dimensions_of_one_in_another_place_are_a_mistake() -> None:
 
 
 def test_unused_weight_may_be_missing() -> None:
-    """A weight that no output depends on needs no parameter, and takes no other weight's.
+    """A weight that no output depends on needs no parameter, and takes none from other weights.
 
-    Other weights are still needed.
+    Other weights still need a parameter.
     """
     reference = {"proj.bias": BIAS, **REFERENCE}
     theirs = {"kernel": other(4, 6, 3), "offset": other(6)}
@@ -168,7 +168,7 @@ def test_unused_weight_may_be_missing() -> None:
 
 
 def test_unused_weight_that_is_there_is_matched() -> None:
-    """The reference is not traced if every weight has a counterpart."""
+    """If every weight has a parameter, the reference is not searched for unused weights."""
 
     def unused() -> set[str]:
         raise AssertionError("nothing is missing")

@@ -1,4 +1,4 @@
-"""The floor: the least time that a problem takes."""
+"""The floor: the least time that a GPU can need for a problem."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PROBLEM = load(REFERENCE / "conv_transpose1d.py")
 
 @pytest.mark.parametrize("case", cases_for(PROBLEM, SUBMISSION)[1:], ids=lambda case: case.id)
 def test_flops_are_those_of_terms_that_exist(case: Case) -> None:
-    """The operations are those of terms that exist.
+    """The floor's operations are two for each product that the reference sums.
 
-    The reference itself counts the terms if all weights and inputs are 1.
+    The reference itself counts the products if all weights and inputs are 1.
     """
     model = PROBLEM.model(**{**case.arguments, "bias": False}).double()
     torch.nn.init.ones_(next(model.parameters()))
@@ -30,7 +30,7 @@ def test_flops_are_those_of_terms_that_exist(case: Case) -> None:
 
 
 def test_bytes_are_read_and_written_once() -> None:
-    """Input, weights and output count once each."""
+    """The floor's bytes are those of input, weights and output, once each."""
     case = cases_for(PROBLEM, SUBMISSION)[0]
     elements = case.input_shapes[0][0] * case.input_shapes[0][1] * case.input_shapes[0][2]
     assert least_work(PROBLEM, case, 100, 28).bytes == 4 * elements + 100 + 28

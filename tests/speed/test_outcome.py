@@ -1,4 +1,4 @@
-"""The result that is stored of a measurement."""
+"""The speed result that is made from a measurement and stored."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ MEASURED = Measurement(
 def test_speedup_is_over_the_fastest_baseline_of_the_class(
     precision: Precision, baseline: str, speedup: float
 ) -> None:
-    """The speedup compares with fp32 baselines for fp32, and with TF32 for any coarser class."""
+    """The speedup is over the fastest fp32 baseline for class fp32, and over TF32 for others."""
     result = speed_result(CHECKED, precision, MEASURED)
     assert (result.precision, result.baseline) == (precision, baseline)
     assert result.speedup == pytest.approx(speedup)
 
 
 def test_everything_that_was_measured_is_kept() -> None:
-    """The result has the submission's own times and findings, the conditions and the baselines."""
+    """A speed result has the submission's times and findings, the conditions and the baselines."""
     result = speed_result(CHECKED, "fp32", MEASURED)
     own = MEASURED.timings[CHECKED.submission]
     assert result.timing == own

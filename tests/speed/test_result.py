@@ -1,4 +1,4 @@
-"""The stored form of speeds."""
+"""The stored form of speed results, and which results may be compared."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ RESULT = SpeedResult(
 
 
 def test_results_come_back_as_they_were_kept(tmp_path: Path) -> None:
-    """Results come back as they were stored, by problem and oldest first."""
+    """Speed results are read as they were stored, for one problem and oldest first."""
     later = replace(RESULT, median_ms=1.0)
     for each in (RESULT, later):
         results.append(each, tmp_path / "results")
@@ -55,7 +55,7 @@ def test_results_come_back_as_they_were_kept(tmp_path: Path) -> None:
 
 
 def test_lines_that_are_no_results_are_passed_over(tmp_path: Path) -> None:
-    """Lines that are not results are skipped, such as those of another version."""
+    """Lines of the store that are not speed results of this version are skipped."""
     path = results.append(RESULT, tmp_path)
     with path.open("a") as file:
         file.write('{"schema": 99}\nhalf a li')
@@ -63,7 +63,7 @@ def test_lines_that_are_no_results_are_passed_over(tmp_path: Path) -> None:
 
 
 def test_results_from_before_looks_were_kept_are_read() -> None:
-    """Results from before looks were stored can be read; their looks are empty."""
+    """A speed result without `looks` (states of the GPU), from an older version, can be read."""
     data = json.loads(RESULT.to_json())
     del data["looks"]
     assert SpeedResult.from_json(json.dumps(data)) == RESULT
@@ -74,7 +74,7 @@ def test_results_from_before_looks_were_kept_are_read() -> None:
     [("device", "NVIDIA H100"), ("torch", "2.13.0"), ("driver", "590"), ("problem_hash", "c")],
 )
 def test_times_of_other_conditions_are_not_compared(field: str, value: str) -> None:
-    """Results under different conditions are not compared, and the reason names the difference."""
+    """Speed results under different conditions are not compared; a reason names the difference."""
     other = replace(RESULT, **{field: value})  # type: ignore[arg-type]
     reason = why_not_comparable(RESULT, other)
     assert reason is not None

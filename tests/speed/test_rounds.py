@@ -22,7 +22,7 @@ PROBLEM = load(REFERENCE / "conv_transpose1d.py")
 
 
 def test_rounds_have_what_checks_have() -> None:
-    """Rounds draw the checked kinds of inputs that fp16 can hold, mostly the problem's own."""
+    """Timed calls get the checked distributions of inputs that fit fp16, mostly the problem's."""
     chance = random.Random(3)  # noqa: S311 - nothing is secret here
     drawn = [any_distribution(PROBLEM, chance) for _ in range(2000)]
     assert set(drawn) == {run.distribution for run in runs_for(PROBLEM) if not run.is_beyond_half}
@@ -42,7 +42,7 @@ def test_rounds_have_what_checks_have() -> None:
     ],
 )
 def test_values_are_of_their_kind(distribution: Distribution, least: float, most: float) -> None:
-    """Drawn values are in the range of their kind, as in the checks, and exact values are odd."""
+    """Inputs of timed calls are in the range of their distribution, and exact values are odd."""
     x = torch.empty(2, 3, 500)
     draw(distribution, x, torch.Generator().manual_seed(1))
     assert x.min() >= least
@@ -52,7 +52,7 @@ def test_values_are_of_their_kind(distribution: Distribution, least: float, most
 
 
 def test_an_impulse_is_a_single_one() -> None:
-    """An impulse has a single 1, and zeros elsewhere."""
+    """An impulse, as input of a timed call, has a single 1 and zeros elsewhere."""
     x = torch.full((2, 3, 50), torch.nan)
     draw("impulse", x, torch.Generator().manual_seed(1))
     assert x.sum() == 1
@@ -60,7 +60,7 @@ def test_an_impulse_is_a_single_one() -> None:
 
 
 class _Named:
-    """A contender whose calls take 1 ms, 2 ms, and so on."""
+    """A contender (a timed implementation) whose calls take 1 ms, 2 ms, and so on."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -101,9 +101,9 @@ class _MonitorOf(Monitor):
 
 
 def test_every_round_has_a_look_at_the_gpu() -> None:
-    """A round under heat is discarded for all contenders; one under the power limit is not.
+    """A round under thermal throttling is discarded for all contenders; a power limit is fine.
 
-    The state of the GPU is stored for both.
+    The state of the GPU is stored for every round.
     """
     reasons = [("power limit",), (), ("heat, by the hardware", "power limit"), ()]
     states = [State(1900.0 + at, 500.0, 50.0, held) for at, held in enumerate(reasons)]

@@ -9,7 +9,7 @@ from harness.speed.statistics import median_of, ratio_of
 
 
 def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
-    """About 95 % of 400 sets of samples from a skewed distribution have the median inside."""
+    """The 95 % interval of a median contains it for about 95 % of 400 sets of skewed samples."""
     rng = np.random.default_rng(0)
     held = 0
     for _ in range(400):
@@ -19,7 +19,7 @@ def test_the_interval_of_a_median_holds_it_as_often_as_it_says() -> None:
 
 
 def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says() -> None:
-    """At least 88 of 100 intervals contain a ratio of medians: the bootstrap is approximate."""
+    """At least 88 of 100 bootstrap intervals of a ratio of medians contain the true ratio."""
     rng = np.random.default_rng(1)
     held = 0
     for _ in range(100):
@@ -37,7 +37,7 @@ def test_the_same_samples_give_the_same_interval() -> None:
 
 @pytest.mark.parametrize("samples", [[3.0], [3.0, 3.0]])
 def test_few_samples_are_no_error(samples: list[float]) -> None:
-    """One or two samples give an interval that is their range."""
+    """One or two samples give an interval from the smallest to the largest sample."""
     found = median_of(samples)
     assert (found.value, found.low, found.high) == (3.0, 3.0, 3.0)
     assert ratio_of(samples, samples).value == 1.0

@@ -32,17 +32,17 @@ class Right:
     y: Tensor
 
     def error(self, y: Tensor, precision: Precision = "fp32") -> float:
-        """Return the error of an output's checksum, as a fraction of what the class allows."""
+        """Return the error of an output's checksum, divided by what a precision class allows."""
         return self.checksum(precision).error(self.x, y)
 
     def checksum(self, precision: Precision = "fp32") -> Checksum:
-        """Return a checksum with new random signs, for outputs of this shape."""
+        """Return a checksum with new random signs, for outputs of the case."""
         linear_map = named(self.case.family).linear_map(self.case, self.weights, CPU)
         assert linear_map is not None
         return Checksum(linear_map, self.y.shape, precision, CPU)
 
     def largest_error(self, y: Tensor, precision: Precision = "fp32") -> float:
-        """Return the largest error under several random signs.
+        """Return the largest error of checksums with eight choices of random signs.
 
         Under one choice of signs in a hundred, errors nearly cancel.
         """
@@ -50,7 +50,7 @@ class Right:
 
 
 def right(wanted: str) -> Right:
-    """Return the right values of the case whose id begins like this."""
+    """Return the right values of the case whose id begins with `wanted`."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
     case = next(case for case in cases_for(problem, submission) if case.id.startswith(wanted))
@@ -71,13 +71,13 @@ def ids() -> list[str]:
 
 @pytest.mark.parametrize("case_id", ids())
 def test_right_outputs_pass(case_id: str) -> None:
-    """Right float32 outputs are far within the bound, in every case."""
+    """The checksum of a right float32 output has at most half of the allowed error in each case."""
     found = right(case_id)
     assert found.error(found.y) < 0.5
 
 
 def test_few_wrong_elements_of_a_small_output_are_seen() -> None:
-    """One element that is wrong by its own size exceeds the bound of rounding."""
+    """A checksum detects one element of a small output that is wrong by 1."""
     found = right("reduced")
     wrong = found.y.clone()
     wrong[2, 5, 7] += 1
@@ -85,13 +85,13 @@ def test_few_wrong_elements_of_a_small_output_are_seen() -> None:
 
 
 def test_a_row_of_another_input_is_seen() -> None:
-    """A row of another input is detected, because each row has its own sum."""
+    """A checksum detects exchanged rows of the batch, because each row has a sum of its own."""
     found = right("reduced")
     assert found.error(found.y.flip(0)) > 1
 
 
 def test_what_is_not_finite_is_seen() -> None:
-    """A NaN that nothing overwrote makes the sum a NaN, which passes no comparison."""
+    """A NaN in the output makes the checksum's error NaN, which is not within any bound."""
     found = right("reduced")
     wrong = found.y.clone()
     wrong[0, 0, 0] = torch.nan
@@ -99,7 +99,7 @@ def test_what_is_not_finite_is_seen() -> None:
 
 
 def test_half_precision_passes_as_such_and_not_as_float32() -> None:
-    """The bound is that of the submission's own class."""
+    """A coarse output passes with the bound of bf16, and fails with that of fp32."""
     found = right("reduced")
     coarse = found.y * (1 + 2.0**-6)
     assert found.largest_error(coarse, "fp32") > 1
@@ -107,7 +107,7 @@ def test_half_precision_passes_as_such_and_not_as_float32() -> None:
 
 
 def test_signs_cannot_be_foretold() -> None:
-    """Errors that cancel under the signs of torch's default generator do not cancel here."""
+    """Errors that cancel under signs from torch's default generator are detected by a checksum."""
     found = right("reduced")
     shape = found.y.shape[1:]
     torch.manual_seed(0)
@@ -120,7 +120,7 @@ def test_signs_cannot_be_foretold() -> None:
 
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_bounds_grow_with_the_inputs(factor: float) -> None:
-    """Bounds grow with the inputs, but are never smaller than for inputs of 1."""
+    """A checksum's allowed error grows with the inputs, but is never less than for inputs of 1."""
     one = right(ids()[3])
     checksum = one.checksum()
     model = load(REFERENCE / "conv_transpose1d.py").model(**one.case.arguments)

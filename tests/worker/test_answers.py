@@ -1,4 +1,7 @@
-"""The forms of a worker's answers, and the refusal of all others before they are used."""
+"""Checks of the form of a worker's answers, before the trusted side uses them.
+
+A worker is the process that runs a submission.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ def returned(
     findings: Sequence[object] = (FINDING, REMARK),
     tensors: Sequence[torch.Tensor] = (),
 ) -> Message:
-    """Return the answer to a call that returned these outputs."""
+    """Return a worker's answer to a forward call with the given outputs."""
     told = {"type": "builtins.tuple", "outputs": list(outputs), "findings": list(findings)}
     return answer(*tensors, **told)
 
@@ -59,7 +62,7 @@ def returned(
     ],
 )
 def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
-    """Every form of an honest answer is accepted."""
+    """Every form of answer that an honest worker sends is accepted."""
     check(step, NONCE, message)
 
 
@@ -92,15 +95,15 @@ def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name(step: str, message: Message, words: str) -> None:
-    """An answer of another form is refused, and the message names the wrong part."""
+    """A worker's answer of any other form is refused, with a message that names the wrong part."""
     with pytest.raises(ProtocolError, match=words):
         check(step, NONCE, message)
 
 
 def test_findings_are_bounded_where_they_arrive() -> None:
-    """The number and the text of findings are limited.
+    """The number and the length of the findings in a worker's answer are limited.
 
-    The gravest findings are kept, with the count of all.
+    The gravest findings are kept, and one finding has the count of the others.
     """
     few = answer(findings=[REMARK, FINDING])
     assert [finding.severity for finding in findings_of(few)] == ["info", "error"]
@@ -134,7 +137,7 @@ def test_findings_are_bounded_where_they_arrive() -> None:
     ],
 )
 def test_request_to_build_is_looked_at(changes: dict[str, Any], words: str) -> None:
-    """A request to build is checked as untrusted input, because a submission may have sent it."""
+    """A worker's request for a build is checked, because a submission may have sent it."""
     assert extension_of(BUILD).name == "mine"
     with pytest.raises(ProtocolError, match=words):
         extension_of({**BUILD, **changes})

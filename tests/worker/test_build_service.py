@@ -1,4 +1,4 @@
-"""The builds that the trusted side makes for a worker, and their limit."""
+"""The builds of extensions that the trusted side makes for a worker, and the limit on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE = 'asm(".data\\n.fill 700000, 1, 7\\n.text"); int number = {};'
 
 
 def test_builds_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bytes of all builds are limited together, because the trusted side holds them."""
+    """The bytes of all builds for one worker are limited, because the trusted side holds them."""
     monkeypatch.setattr(build_service, "_MOST_BUILT_BYTES", 1 << 20)
     submission = tmp_path / "mine.py"
     submission.write_text("")

@@ -1,4 +1,4 @@
-"""A worker or a device that is killed during its conversation with the trusted side."""
+"""A worker or a device process that is killed while it exchanges messages with the trusted side."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MESSAGES = 100
 
 @dataclass
 class Killer:
-    """A counter of messages that kills a descendant of this process before one of them."""
+    """A counter of messages that kills a worker or device process before a chosen message."""
 
     title: str
     left: int = -1
 
     def count(self) -> None:
-        """Count a message."""
+        """Count a message; kill the process if the message is the chosen one."""
         self.left -= 1
         if self.left == 0:
             found = [pid for pid, said in descendants(os.getpid()) if self.title in said]
@@ -41,7 +41,7 @@ class Killer:
 
 @pytest.fixture
 def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
-    """Return a killer that counts each message that this process sends or awaits."""
+    """Return a killer that counts each message which this process sends or receives."""
     found = Killer("")
 
     def counted(real: Callable[..., Message | None]) -> Callable[..., Message | None]:
@@ -58,14 +58,14 @@ def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[harness.Client]:
-    """Yield a client that evaluates in this process."""
+    """Yield a harness client that evaluates in this process."""
     options = harness.Options(device="simulator", grid="own", seed=1)
     with harness.Client("in_process", options=options) as found:
         yield found
 
 
 def checked(client: harness.Client) -> Report:
-    """Return the report of a submission that is right."""
+    """Return the report on an honest submission."""
     reference = FAULTS / "reference" / "double.py"
     return client.submit(FAULTS / "honest.py", reference).result()
 
@@ -82,7 +82,7 @@ def checked(client: harness.Client) -> Report:
 def test_killed_at_a_message(
     client: harness.Client, killer: Killer, title: str, words: tuple[str, ...]
 ) -> None:
-    """The report says what ended, whenever it was killed, and the next submission passes."""
+    """The report says which process was killed, and the next submission passes."""
     killer.title = title
     # A process that is killed before it has begun gives another message.
     for message in range(3, MESSAGES, 20):

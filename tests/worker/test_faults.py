@@ -1,4 +1,4 @@
-"""The worker's classification of exceptions that mention something missing."""
+"""The worker's classification of exceptions about missing headers, functions or modules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SUBMISSION = Path("absent.py")
     ],
 )
 def test_library_that_is_not_here_is_unsupported(output: str, message: str | None) -> None:
-    """A missing header or function of cuBLAS and the like is named; other errors remain builds'."""
+    """A build error about a missing CUDA library is `unsupported`; others stay build errors."""
     fault = describe(ExtensionBuildError("kernel", output), SUBMISSION)
     if message is None:
         assert fault.kind == "build"
@@ -67,7 +67,7 @@ def test_library_that_is_not_here_is_unsupported(output: str, message: str | Non
     ],
 )
 def test_call_that_is_not_here_is_unsupported(error: Exception, missing: str) -> None:
-    """Symbols that the loader misses are named as in C++, and so are parts of torch for CUDA."""
+    """An exception about a missing CUDA function is `unsupported`, and names the function."""
     fault = describe(error, SUBMISSION)
     assert (fault.kind, fault.message) == (
         "unsupported",
@@ -80,5 +80,5 @@ def test_call_that_is_not_here_is_unsupported(error: Exception, missing: str) ->
     [ImportError("No module named 'triton'"), RuntimeError("undefined symbol: x"), OSError("full")],
 )
 def test_other_errors_stay_exceptions(error: Exception) -> None:
-    """Errors that only sound similar are exceptions of the submission."""
+    """Other errors with similar messages are classified as exceptions of the submission."""
     assert describe(error, SUBMISSION).kind == "exception"

@@ -1,4 +1,4 @@
-"""A submission's module: which names it finds, and when its file is executed again."""
+"""A submission's module, which finds the reference's constants by name for each configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _nothing_stays() -> Iterator[None]:
 
 
 def module(folder: Path, text: str, **constants: str) -> SubmissionModule:
-    """Return a submission with this text, executed with these constants."""
+    """Return the module of a submission, executed with the reference's constants."""
     path = folder / f"{NAME}.py"
     path.write_text(text)
     found = SubmissionModule(path)
@@ -38,7 +38,7 @@ def module(folder: Path, text: str, **constants: str) -> SubmissionModule:
 
 
 def test_functions_read_the_values_of_the_configuration(tmp_path: Path) -> None:
-    """Constructor and forward read the present value, and the file is not executed again."""
+    """Constructor and forward read the current configuration's constants without a new import."""
     found = module(tmp_path, MODEL.format(expression="(dim, len(shape))"), dim="4", shape="(1, 2)")
     assert found.names_read() == []
     assert found.construct().seen == (4, 2)
@@ -49,7 +49,7 @@ def test_functions_read_the_values_of_the_configuration(tmp_path: Path) -> None:
 
 
 def test_value_that_was_read_at_import_is_read_again(tmp_path: Path) -> None:
-    """The file is executed again for another value that it read at import, and only then."""
+    """The file is executed again only if a constant changes that the file read at import."""
     text = "double = 2 * dim\n" + MODEL.format(expression="double, other")
     found = module(tmp_path, text, dim="4", other="1")
     assert found.names_read() == ["dim"]
@@ -60,7 +60,7 @@ def test_value_that_was_read_at_import_is_read_again(tmp_path: Path) -> None:
 
 
 def test_own_definition_comes_first(tmp_path: Path) -> None:
-    """A name that the file defines after all has the file's value, and counts as not read."""
+    """A constant that the submission's file also defines has the file's value."""
     text = "if True:\n    dim = 3\n" + MODEL.format(expression="dim")
     found = module(tmp_path, text, dim="4")
     assert not found.configure({"dim": "5"})
@@ -69,7 +69,7 @@ def test_own_definition_comes_first(tmp_path: Path) -> None:
 
 
 def test_list_that_is_changed_is_a_copy(tmp_path: Path) -> None:
-    """A change of a list ends with the case: each one gets the reference's own value."""
+    """A change of a list constant ends with the configuration: the next one gets a new copy."""
     sizes = {"sizes": "[1, 2]"}
     found = module(tmp_path, MODEL.format(expression="sizes.append(3) or sizes"), **sizes)
     for _ in range(2):
@@ -78,14 +78,14 @@ def test_list_that_is_changed_is_a_copy(tmp_path: Path) -> None:
 
 
 def test_name_of_neither_file_is_pythons_error(tmp_path: Path) -> None:
-    """A name without a definition raises NameError, as in a file without constants."""
+    """A name that neither submission nor reference defines raises NameError."""
     found = module(tmp_path, MODEL.format(expression="dimension"), dim="4")
     with pytest.raises(NameError, match="name 'dimension' is not defined"):
         found.construct()
 
 
 def test_execution_that_failed_is_tried_again(tmp_path: Path) -> None:
-    """A configuration that the file refuses at import is refused again, and the next one works."""
+    """Constants that the file refuses at import are refused again, and the next constants work."""
     text = "assert dim % 4 == 0, dim\n" + MODEL.format(expression="dim")
     found = module(tmp_path, text, dim="4")
     refused: dict[str, Any] = {"dim": "5"}

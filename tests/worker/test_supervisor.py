@@ -1,4 +1,4 @@
-"""The trusted side of a worker, with real processes."""
+"""The trusted side's client of a worker process, with real processes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.support import REFERENCE, ROOT
 
 
 def test_a_worker_that_took_too_long_is_dead_for_later_requests() -> None:
-    """A worker that missed a deadline is dead for later requests.
+    """A worker that missed a deadline fails every later request.
 
-    Its late answer is never taken for the answer to the next request, whose error says how the
-    worker ended.
+    The worker's late answer is never taken for the answer to the next request. The error of that
+    request says how the worker ended.
     """
     loops = ROOT / "tests" / "hostile" / "loop_at_import.py"
     settings = settings_for(Request(loops, REFERENCE / "conv_transpose1d.py", "simulator"))

@@ -1,4 +1,4 @@
-"""The functions of an extension that only a GPU's libraries have."""
+"""The search for functions that an extension would take from a real GPU's libraries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _real_runtime() -> Path:
 
 
 def test_functions_of_a_gpus_libraries_are_told(tmp_path: Path) -> None:
-    """Functions that the process has from those libraries are listed.
+    """An extension's undefined functions that a loaded CUDA library provides are listed.
 
     Functions that are missing everywhere, or that every process has, are not.
     """
