@@ -1,5 +1,5 @@
-"""The specification of a check: reference files, submissions as found, cases and their values.
+"""Data that specify a check: reference and submission files, cases, and their inputs and weights.
 
-families/ contains the knowledge about each kind of reference. This package runs no submission;
-judging/ judges their outputs.
+families/ has one module for each kind of reference. This package never runs a submission;
+judging/ compares the outputs of submissions with those of the references.
 """

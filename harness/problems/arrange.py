@@ -1,4 +1,4 @@
-"""Layouts of tensors in memory other than contiguous."""
+"""Conversion of tensors to memory layouts other than the contiguous one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ def arrange(value: Tensor, arrangement: Arrangement) -> Tensor:
 
     Args:
         value: Any tensor; for `expanded`, all its rows must be equal.
-        arrangement: The layout. A tensor with too few dimensions for it is returned unchanged.
+        arrangement: The layout: `strided`, `expanded` or `offset` (`runs.Arrangement`). A tensor
+            with too few dimensions for the layout is returned unchanged.
     """
     if arrangement == "strided" and value.dim() > 1:
         return value.transpose(-1, -2).contiguous().transpose(-1, -2)

@@ -1,8 +1,8 @@
 """Bounds on the error of a correct output, derived from the arithmetic that computes it.
 
 The bounds are those of Higham, Accuracy and Stability of Numerical Algorithms (2nd ed., SIAM 2002),
-section 3.1. A sum of n products is evaluated in any order with unit roundoff u. It differs from the
-exact one by at most gamma_n(u) * sum |w| |x|, where gamma_n(u) = n u / (1 - n u).
+section 3.1. A sum of n products w x is evaluated in any order with unit roundoff u. The result
+differs from the exact sum by at most gamma_n(u) * sum |w| |x|, where gamma_n(u) = n u / (1 - n u).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,13 @@ _FLOAT64_ROUNDOFF = 2.0**-53
 
 @dataclass(frozen=True)
 class Traced:
-    """A traced call of a reference.
+    """A call of a reference, traced into a graph of torch's core operators.
 
     Attributes:
-        graph: The graph, of torch's core operators (`rounding.propagate.trace`).
-        tensors: Arguments of the graph: weights and inputs; floating-point ones are float64.
-        names: The reference's names of the arguments.
+        graph: The graph that `rounding.propagate.trace` returned.
+        tensors: Arguments of the graph: weights, other tensors of the model, and inputs;
+            floating-point ones are float64.
+        names: For each argument of the graph, the reference's name of it.
     """
 
     graph: GraphModule
@@ -32,11 +33,11 @@ class Traced:
 
 
 class Instance(Protocol):
-    """A `Model` that was built for one configuration, as a function."""
+    """A `Model` that was built for one configuration, callable with any weights and inputs."""
 
     @property
     def output_dtype(self) -> torch.dtype:
-        """The dtype that a submission's output must have, if it is floating point."""
+        """The dtype that a submission's output must have if the output is floating point."""
 
     def __call__(
         self,
@@ -44,10 +45,10 @@ class Instance(Protocol):
         inputs: Sequence[Tensor],
         dtype: torch.dtype = torch.float64,
     ) -> Tensor:
-        """Return the output, with every floating-point tensor converted to `dtype`."""
+        """Return the output, computed with all floating-point weights and inputs in `dtype`."""
 
     def traced(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Traced:
-        """Return the call as a graph of torch's core operators, with the arguments of the graph.
+        """Trace a call into a graph of torch's core operators; return the graph and its arguments.
 
         Raises:
             harness.problems.rounding.tracked.NoRuleError: The call cannot be traced.
@@ -56,14 +57,14 @@ class Instance(Protocol):
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The rounding errors of a sum of products in one format.
+    """The rounding errors that a sum of products makes in one number format.
 
     Attributes:
         roundoff: Unit roundoff of the format.
-        roundings: How often a product's value is rounded to the format: each operand, and the
-            output.
+        roundings: How many roundings to the format affect a product: those of operands, and that of
+            the output.
         accumulation: Unit roundoff of the products and their sum.
-        extra_terms: A number added to n, in units of `accumulation`.
+        extra_terms: A number added to n in gamma_n(`accumulation`), as room for further errors.
         smallest: Absolute error of an operand that is too small for the relative error `roundoff`.
     """
 
@@ -81,13 +82,13 @@ SINGLE = Arithmetic(
 
 
 class Expected(Protocol):
-    """A correct output and its error bounds."""
+    """A correct output, with bounds on the error that a submission's output may have."""
 
     @property
     def value(self) -> Tensor:
-        """The output, exact up to float64's rounding.
+        """The correct output, exact up to float64's rounding.
 
-        Float64; an output that is not floating point keeps its dtype.
+        Its dtype is float64; an output that is not floating point keeps its own dtype.
         """
 
     @property
@@ -96,16 +97,20 @@ class Expected(Protocol):
 
     @property
     def estimated(self) -> str:
-        """Why the bound is not rigorous; empty if it is."""
+        """The reason why the error bound is only an estimate; empty if the bound is rigorous."""
 
     def bound(self, arithmetic: Arithmetic) -> Tensor:
-        """Return the largest error that each element may have; float64, in the output's shape."""
+        """Return the largest error of each element in an arithmetic.
+
+        The errors are absolute; float64, in the output's shape.
+        """
 
     @property
     def tried(self) -> Tensor | None:
-        """The errors in a few trials with the loosest format; None if unknown.
+        """The largest error of each element in a few trials of random rounding; None if unknown.
 
-        Float64, in the output's shape.
+        A trial changes each result of an operator at random, by at most the error of the least
+        precise number format. The errors are float64, in the output's shape.
         """
 
 
@@ -115,12 +120,14 @@ class Sums:
 
     Attributes:
         value: The output, exact up to float64's rounding; float64.
-        magnitude: The sum of the absolute values of the terms; float64, in the output's shape.
+        magnitude: For each element, the sum of the absolute values of its terms; float64, in the
+            output's shape.
         terms: Number of terms in each element's sum, the bias counting as one; float64, in a shape
             that broadcasts to the output's.
         largest_operand: Largest absolute value among the inputs, plus that among the weights.
         dtype: The dtype that a submission's output must have.
-        estimated: Why the bound is not rigorous; empty if it is.
+        estimated: The reason why the error bound is only an estimate; empty if the bound is
+            rigorous.
     """
 
     value: Tensor
@@ -133,10 +140,11 @@ class Sums:
     def bound(self, arithmetic: Arithmetic) -> Tensor:
         """Return the largest error that each element may have.
 
-        It is `largest_error` plus a bound on the oracle's own error in float64.
+        It is `largest_error` plus a bound on the error of `value` itself, which is computed in
+        float64.
 
         Args:
-            arithmetic: The arithmetic of the computation.
+            arithmetic: The arithmetic in which a submission computes.
 
         Returns:
             Absolute errors; float64, in the output's shape.
@@ -146,26 +154,26 @@ class Sums:
 
     @property
     def tried(self) -> None:
-        """No trial errors (None): the bound of a single sum is always informative."""
+        """Always None: the bound of a single sum is tight enough to need no trials."""
 
 
 def largest_error(
     arithmetic: Arithmetic, terms: Tensor, magnitude: Tensor, largest_operand: float
 ) -> Tensor:
-    """Return the largest error that sums of products may have.
+    """Return the largest error that sums of products may have in an arithmetic.
 
     With c roundings of unit roundoff v, and n terms that accumulate with unit roundoff u:
 
         |error| <= ((1 + v)**c - 1 + gamma_n(u) (1 + v)**c) * magnitude
 
-    Operands, products and outputs may be too small for a relative error. For an absolute error a of
-    an operand, a (|x| + |w| + 1) is added for each term and the output.
+    Operands, products and outputs may be too small for a relative error. With an absolute error a
+    of an operand, a (|x| + |w| + 1) is added for each term and the output.
 
     Args:
         arithmetic: The arithmetic of the computation.
         terms: Number of terms in each sum, as in `Sums`.
         magnitude: Sum of the absolute values of the terms, as in `Sums`.
-        largest_operand: Largest operand, as in `Sums`.
+        largest_operand: Largest |x| plus largest |w|, as in `Sums`.
 
     Returns:
         Absolute errors; float64, in the magnitude's shape.

@@ -19,13 +19,13 @@ class InputSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration:
-    """One configuration of a reference.
+    """One configuration of a reference: its arguments, its input shapes and its constants.
 
     Attributes:
         arguments: Constructor arguments by name, as both `Model` and `ModelNew` get them.
-        input_shapes: Shapes of the inputs of forward.
-        input_dtypes: Their dtypes, such as "float32".
-        constants: Values of the reference's constants by name, if they differ from its own
+        input_shapes: Shapes of the tensors among the inputs of forward, in order.
+        input_dtypes: Dtypes of these tensors, in the same order, such as "float32".
+        constants: Values, by name, of those constants that differ from the reference's file
             (`constants.constants_of`).
         numbers: Inputs of forward that are not tensors, by their position among all inputs.
     """
@@ -60,11 +60,11 @@ class ConstructorCall:
 
 
 def forward_arguments(tensors: Iterable[Tensor], numbers: Mapping[int, Number]) -> list[Any]:
-    """Return all inputs of forward in their order.
+    """Return all inputs of forward in their order: tensors, with numbers at their positions.
 
     Args:
-        tensors: The inputs that are tensors.
-        numbers: The other inputs, by their position among all.
+        tensors: The inputs that are tensors, in order.
+        numbers: The other inputs, by their position among all inputs.
     """
     arguments: list[Any] = list(tensors)
     for place in sorted(numbers):

@@ -2,8 +2,8 @@
 
 A reference has constants such as `batch_size = 128` or `input_shape = (64, 256)` at its top.
 `get_inputs`, `get_init_inputs` or both read them, which keeps arguments and shapes consistent. So
-another configuration is the file's own text with other numbers in these places. To vary shapes and
-arguments separately would break that consistency.
+the harness makes another configuration by replacing the constants in the file's text. If it varied
+shapes and arguments separately, they could become inconsistent.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ _OF_SIZES = frozenset({"rand", "randn", "zeros", "ones", "empty", "full"})
 
 
 def constants_of(tree: ast.Module) -> dict[str, int]:
-    r"""Return the integers that a reference's inputs or constructor arguments are made from.
+    r"""Return the integer constants of a reference's inputs and constructor arguments.
 
     Args:
         tree: The file's syntax tree.
 
     Returns:
         Their values by name, in the file's order. The elements of a tuple or list are called
-        `shape[0]`, `shape[1]`. A literal from 8 on inside one of the two functions is called
-        `n128`; all its occurrences are one constant. A literal 1 that is a size in `get_inputs`
-        is called by its dimension, `n1[0]`, except in the last one; all inputs share it.
+        `shape[0]`, `shape[1]`. A literal of at least 8 inside `get_inputs` or `get_init_inputs` is
+        called `n128` after its value; all its occurrences are one constant. A literal 1 that is a
+        size of a tensor in `get_inputs` is called `n1[0]` after its dimension; all inputs share
+        this constant. A literal 1 in the last dimension is left out.
 
     >>> constants_of(ast.parse("n = 2 * 8; other = 3\ndef get_inputs(): return [zeros(n)]"))
     {'n': 16}
@@ -48,10 +49,10 @@ def constants_of(tree: ast.Module) -> dict[str, int]:
 
 
 def values_of(tree: ast.Module) -> dict[str, object]:
-    """Return the names that a file's top level gives a value, where its text states the value.
+    """Return the values that a file's top level assigns, by name, where the text states the value.
 
-    Numbers, texts, tuples, lists and dicts of such are values, and arithmetic on them and on
-    earlier names. Calls are not calculated.
+    A stated value is a number, a text, or a tuple, list or dict of these. It may use arithmetic and
+    earlier names. A name whose value needs a call is left out.
 
     >>> values_of(ast.parse("n = 8; shape = (n, 2 * n); eps = 1e-5; x = len(shape); n += 1"))
     {'shape': (8, 16), 'eps': 1e-05}
@@ -66,7 +67,7 @@ def values_of(tree: ast.Module) -> dict[str, object]:
 
 
 def _stated(statement: ast.stmt, known: Mapping[str, object]) -> dict[str, object]:
-    """Return the values that an assignment gives to names, if its text states them."""
+    """Return the values, by name, that an assignment states; empty if they cannot be calculated."""
     if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
         return {}
     if not all(_is_stated(node, known) for node in ast.walk(statement.value)):
@@ -85,7 +86,10 @@ def _is_stated(node: ast.AST, known: Container[str]) -> bool:
 
 
 def stored_names(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement of the top level binds, wherever it does so."""
+    """Return all names that a top-level statement binds, also in the blocks inside it.
+
+    A function or a class binds only its own name.
+    """
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {statement.name}
     stored = {
@@ -98,7 +102,7 @@ def stored_names(statement: ast.stmt) -> set[str]:
 
 
 def names_of_inputs(tree: ast.Module) -> frozenset[str]:
-    r"""Return the names of the constants that `get_inputs` reads, which determine input sizes.
+    r"""Return the names of the constants that determine the inputs: those that `get_inputs` reads.
 
     >>> text = "n = 8; k = 3\ndef get_inputs(): return [n]\ndef get_init_inputs(): return [k]"
     >>> names_of_inputs(ast.parse(text))
@@ -108,16 +112,16 @@ def names_of_inputs(tree: ast.Module) -> frozenset[str]:
 
 
 def is_literal_one(name: str) -> bool:
-    """Return whether a constant is a literal 1 that is a size in `get_inputs`."""
+    """Return whether a constant's name stands for a literal 1 that is a size in `get_inputs`."""
     return name.startswith(_ONE)
 
 
 def with_constants(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
-    """Return the file's syntax tree with other values for some of its constants.
+    """Return a reference's syntax tree with new values for some of its constants.
 
     Args:
         tree: The file's syntax tree, which is not changed.
-        values: New values, by the names of `constants_of`.
+        values: New values, under the names that `constants_of` gives the constants.
     """
     # This is deepcopy's memo, by identity: for a node in it, deepcopy uses the value as the copy.
     others: dict[int, Any] = {
@@ -133,22 +137,22 @@ def with_constants(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
 
 
 def _has_any(statement: ast.stmt, places: Container[int]) -> bool:
-    """Return whether a statement contains one of the nodes to replace.
+    """Return whether a statement contains a node whose id is in `places`.
 
-    Most statements of a file are classes. They contain none, and are not copied.
+    Most statements of a file are classes. They contain no constants and need not be copied.
     """
     return _states(statement) and any(id(node) in places for node in ast.walk(statement))
 
 
 def _states(statement: ast.stmt) -> bool:
-    """Return whether a statement is of a kind that can contain constants."""
+    """Return whether a statement can contain constants: an assignment or a function."""
     return isinstance(statement, ast.Assign | ast.AnnAssign | ast.FunctionDef)
 
 
 def _places(
     tree: ast.Module, functions: Collection[str] = _READERS
 ) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the name and node of each possible integer constant that `functions` read."""
+    """Yield name and node of each expression that `functions` read and that may be a constant."""
     readers = [*_readers(tree, functions)]
     read = _names_read(tree, readers)
     found = set()
@@ -171,10 +175,10 @@ def _places(
 
 
 def _ones(reader: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
-    """Yield each literal 1 that is a size of a tensor, such as a batch of 1.
+    """Yield name and node of each literal 1 that is a size of a tensor, such as a batch of 1.
 
-    A 1 in the last dimension is left out: it makes a column of numbers, as a product of a matrix
-    and a vector needs.
+    A 1 in the last dimension is left out: it makes a column vector, as a product of a matrix and a
+    vector needs.
     """
     for node in ast.walk(reader):
         if isinstance(node, ast.Call):
@@ -185,7 +189,7 @@ def _ones(reader: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _sizes_in(call: ast.Call) -> Sequence[ast.expr]:
-    """Return the sizes in a call that makes a tensor; nothing for any other call."""
+    """Return the size arguments of a call that makes a tensor; nothing for any other call."""
     named = [each.value for each in call.keywords if each.arg == "size"]
     function = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     sequences = [each for each in (*named, *call.args) if isinstance(each, ast.Tuple | ast.List)]
@@ -201,9 +205,9 @@ def _readers(tree: ast.Module, functions: Collection[str]) -> Iterator[ast.Funct
 
 
 def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Yield each name that the file's top level assigns, with its expression.
+    """Yield each name that the file's top level assigns, with the assigned expression.
 
-    The elements of a sequence are yielded one by one.
+    For a tuple or list, each element is yielded by itself, as `name[0]`, `name[1]`.
     """
     for statement in tree.body:
         match statement:
@@ -231,7 +235,7 @@ def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _integer(node: ast.expr) -> int | None:
-    """Return the value of an integer literal or of arithmetic on such; None for anything else."""
+    """Return the value of an integer literal or of arithmetic on integer literals; else None."""
     match node:
         case ast.Constant(value=bool()):
             return None
@@ -266,7 +270,7 @@ def _calculated(op: ast.operator, a: int, b: int) -> int | None:
 
 
 def _names_read(tree: ast.Module, readers: Sequence[ast.FunctionDef]) -> set[str]:
-    """Return the names that some functions read, and the top-level names that these derive from."""
+    """Return the names that `readers` read, and the top-level names that these derive from."""
     read = {name for reader in readers for name in _loaded(reader)}
     # `heads = width // 64` means that `width` is read too. Derivations can be chained, so this
     # repeats until no name is added.

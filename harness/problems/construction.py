@@ -1,4 +1,4 @@
-"""Constructor calls of a case's `ModelNew`: KernelBench's call, or a call by name."""
+"""Choice of the constructor call for `ModelNew`: KernelBench's call, or one with keywords."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from harness.problems.problem import Problem
 def own_call(
     problem: Problem, submission: Submission, arguments: Mapping[str, object]
 ) -> ConstructorCall:
-    """Return the call for the problem's own configuration.
+    """Return the call that constructs `ModelNew` with the reference's own arguments.
 
-    It is KernelBench's own, positional call if it means the same to the submission.
+    It is KernelBench's own, positional call if that call means the same to the submission.
 
     Args:
         problem: The reference, with the constants of the case.
         submission: A submission that fits the problem.
-        arguments: The problem's own arguments that the submission takes.
+        arguments: The reference's own arguments that the submission's constructor takes, by name.
 
     Returns:
-        The result of `get_init_inputs()`. If the submission has the parameters in another order, or
-        lacks some, it is every argument by name.
+        The arguments that `get_init_inputs()` returns. If the submission orders its parameters
+        differently, lacks some or requires others, all `arguments` as keywords.
     """
     call = problem.init_inputs
     names = problem.parameter_names[: len(call.positional)]
@@ -48,13 +48,17 @@ def _takes_in_order(submission: Submission, names: tuple[str, ...]) -> bool:
 def call_by_name(
     problem: Problem, submission: Submission, arguments: Mapping[str, object], case_id: str
 ) -> ConstructorCall:
-    """Return a call that names its arguments; half of the cases omit those with Model's defaults.
+    """Return a call with keyword arguments; in half of the cases, it omits default values.
+
+    Only values that equal the default of `Model` are omitted, for parameters that have a default in
+    `ModelNew` too.
 
     Args:
         problem: The reference.
         submission: A submission that fits the problem.
-        arguments: The case's arguments.
-        case_id: The case's id, which decides whether defaults are omitted, alike in every run.
+        arguments: The case's arguments, by name.
+        case_id: The case's id. Its hash decides whether defaults are omitted, so the call is the
+            same each time.
     """
     # Omitting an argument checks that ModelNew has Model's default. A hash of the id decides, not
     # the seed, so that the case makes the same call in every run.

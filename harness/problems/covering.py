@@ -1,4 +1,4 @@
-"""Covering arrays: few rows that contain every feasible combination of a few parameters' values."""
+"""Covering arrays: few rows that contain every feasible pair or triple of parameter values."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -12,20 +12,20 @@ IsFeasible = Callable[[Mapping[str, Any]], bool]
 
 
 def cover(levels: Levels, is_feasible: IsFeasible, strength: int) -> list[Row]:
-    """Return rows that contain every feasible combination of `strength` values.
+    """Return rows that together contain every feasible combination of `strength` values.
 
-    allpairspy's greedy search makes most rows. It stops at the first row that adds nothing, which
-    is too early under constraints. So the combinations that are still missing are packed into
-    further rows.
+    A row has one value for each parameter. allpairspy's greedy search makes most rows. It stops at
+    the first row that adds no combination, which is too early under constraints. So the
+    combinations that are still missing are packed into further rows.
 
     Args:
         levels: The values of each parameter; at least two parameters.
-        is_feasible: Returns whether a valid row can contain these parameters' values. For a part of
-            a row it may return True wrongly; for a whole row it must be exact.
+        is_feasible: Returns whether a valid row can contain the given values. For an incomplete row
+            it may return True wrongly; for a complete row it must be exact.
         strength: 2 for pairs, 3 for triples.
 
     Returns:
-        The rows, each with a value for every parameter; the same in every run.
+        The rows; equal arguments give equal rows.
     """
 
     def is_row_feasible(values: Sequence[Any]) -> bool:
@@ -57,9 +57,9 @@ def uncovered(levels: Levels, rows: Sequence[Row], strength: int) -> list[Row]:
 
 
 def complete(levels: Levels, is_feasible: IsFeasible, chosen: Mapping[str, Any]) -> Row | None:
-    """Return a feasible row that contains the chosen values, or None.
+    """Return a feasible row that contains the chosen values, or None if there is none.
 
-    It is found by depth-first search in the order of the levels.
+    The row is found by depth-first search in the order of the levels.
     """
     if not is_feasible(chosen):
         return None
@@ -71,10 +71,10 @@ def complete(levels: Levels, is_feasible: IsFeasible, chosen: Mapping[str, Any])
 
 
 def _pack(levels: Levels, is_feasible: IsFeasible, missing: Sequence[Row]) -> Row | None:
-    """Return a row with the first missing combination and many others.
+    """Return a row with the first missing combination and many of the other missing ones.
 
-    Each further combination is added greedily if a feasible row with all of them still exists. None
-    means that no feasible row contains the first one.
+    A further combination is added if a feasible row with all added combinations still exists. The
+    result is None if no feasible row contains the first combination.
     """
     row = complete(levels, is_feasible, missing[0])
     if row is None:

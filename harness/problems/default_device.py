@@ -1,4 +1,4 @@
-"""Creation of tensors on the default device, although a reference names another one."""
+"""Calls of a reference's functions that ignore the devices which the reference names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 def on_default_device(make: Callable[[], T]) -> T:
-    """Call a function of a reference with all its device arguments ignored.
+    """Call a function of a reference, in which all devices that it names are ignored.
 
-    The harness chooses the device: meta to read shapes, the CPU to compute expected outputs. It
-    copies the inputs to the submission's device itself.
+    Tensors are made on the default device, which the harness sets: meta to read shapes, the CPU to
+    compute expected outputs. The harness copies the inputs to the submission's device itself.
     """
     with _OnDefaultDevice():
         return make()

@@ -1,6 +1,6 @@
-"""Discovery of submissions, and of their constructors' parameters, without importing them.
+"""Search for submission files; their constructors' parameters are read without importing them.
 
-A submission is untrusted, so all information about it is read from its syntax tree.
+A submission is untrusted, so all information about it is read from its text and syntax tree.
 """
 
 import ast
@@ -34,7 +34,7 @@ _PLAIN_BASES = frozenset({"object", "abc.ABC", "typing.Generic", "torch.nn.Modul
 
 
 class Kind(StrEnum):
-    """The way in which a constructor's parameter can be passed."""
+    """The way in which a parameter of `ModelNew`'s constructor can be passed."""
 
     POSITIONAL_ONLY = "positional only"
     POSITIONAL_OR_KEYWORD = "positional or keyword"
@@ -48,10 +48,11 @@ class Parameter:
     """One parameter of `ModelNew`'s constructor.
 
     Attributes:
-        name: Its name, without asterisks.
-        kind: How it can be passed.
-        required: True if a call must pass it.
-        default: Its default if that is a literal; None if it has none or computes it.
+        name: The parameter's name, without asterisks.
+        kind: How the parameter can be passed.
+        required: True if a call must pass the parameter.
+        default: The default value if it is a literal; None if there is no default, or a computed
+            one.
     """
 
     name: str
@@ -62,17 +63,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Submission:
-    """A file that defines `ModelNew`.
+    """A submission: a file that defines the class `ModelNew`.
 
     Attributes:
-        name: The file's stem; unique among the submissions of one discovery.
+        name: The file's stem; unique among the submissions that one call of `discover` returns.
         path: Absolute path of the file.
         content_hash: SHA-256 of the file's bytes, in hexadecimal.
         parameters: Parameters of `ModelNew`'s constructor, without self.
-        may_use_shared_memory: False if all kernels are in this file and none has `__shared__`.
-        numbers: Integers that the file states (`source_numbers.numbers_in`).
-        counts_multiprocessors: True if it queries the device's number of multiprocessors.
-        multiplies_matrices: True if it uses tensor cores.
+        may_use_shared_memory: False if the file has kernels (`__global__`) but no `__shared__`.
+        numbers: Integers in the file's text that may be sizes (`source_numbers.numbers_in`).
+        counts_multiprocessors: True if the file's text queries the device's number of
+            multiprocessors.
+        multiplies_matrices: True if the file's text uses tensor cores.
     """
 
     name: str
@@ -98,7 +100,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Rejected:
-    """A path that contains no submission.
+    """A path that `discover` does not return as a submission, with the reason.
 
     Attributes:
         path: The file or folder.
@@ -113,11 +115,11 @@ class Rejected:
 
 @dataclass(frozen=True)
 class Discovery:
-    """The result of a discovery; both parts are sorted by path.
+    """The result of `discover`; both tuples are sorted by path.
 
     Attributes:
-        submissions: The submissions.
-        rejected: The paths that contain none.
+        submissions: The usable submissions.
+        rejected: The paths that contain no usable submission.
     """
 
     submissions: tuple[Submission, ...]
@@ -125,25 +127,25 @@ class Discovery:
 
 
 class UnreadableError(ValueError):
-    """A file contains no readable `ModelNew`; the message is one line."""
+    """Error for a file without a readable `ModelNew`; the message is one line."""
 
 
 class NoEntryError(UnreadableError):
-    """A readable file does not define `ModelNew`."""
+    """Error for a readable file that does not define `ModelNew`."""
 
 
 def discover(paths: Iterable[Path | str]) -> Discovery:
-    """Return the submissions among files and folders.
+    """Find the submissions among files and folders.
 
     Folders are searched recursively for *.py. Hidden folders, __pycache__, virtual environments,
-    conftest.py, and files that start with "_" or "test_" are skipped. A file given by name is
-    always read.
+    conftest.py, and files that start with "_" or "test_" are skipped. A file that `paths` names
+    itself is always read.
 
     Args:
         paths: Files and folders in any order; duplicates count once.
 
     Returns:
-        The submissions, and the paths that contain none with the reason.
+        The submissions, and the paths without a usable submission, each with the reason.
     """
     files = {_resolved(file) for path in paths for file in _files(Path(path))}
     submissions: list[Submission] = []
@@ -162,15 +164,16 @@ def discover(paths: Iterable[Path | str]) -> Discovery:
 
 
 def taken_by(submission: Submission, problem: Problem) -> dict[str, object]:
-    """Return those of the problem's own constructor arguments that the submission takes too."""
+    """Return the reference's own constructor arguments that the submission accepts, by name."""
     return {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
 
 
 def fits(submission: Submission, problem: Problem) -> str | None:
-    """Return why a submission cannot be used for a problem, or None if it can.
+    """Return why a submission cannot be used for a problem, or None if it can be used.
 
     Constructor arguments are passed by name. A submission may lack a parameter of the problem's
-    `Model` only if the problem gives it the neutral value, which has no effect.
+    `Model` only if the problem leaves it at `Model`'s default. If the problem's family has a
+    neutral value for the parameter (one without effect), the default must be that value.
 
     Args:
         submission: The submission.
@@ -201,12 +204,15 @@ def _matters(problem: Problem, name: str, value: object) -> bool:
 
 
 def _resolved(path: Path) -> Path:
-    """Return the target of a symbolic link; for a broken link, the link itself."""
+    """Return the absolute path, with symbolic links resolved unless the link is broken."""
     return Path(os.path.realpath(path)) if _exists(path) else path.absolute()
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Yield the files to read under a path; if there are none, the path itself, to be rejected."""
+    """Yield the files under a path that may be submissions, or the path itself if there are none.
+
+    A path without such files is yielded so that the caller rejects it.
+    """
     if not path.is_dir():
         yield path
         return
@@ -228,7 +234,7 @@ def _is_searched(folder: Path) -> bool:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether a path exists; a path that is too long for the system does not."""
+    """Return whether a path exists; a path that is too long for the system does not exist."""
     try:
         return path.exists()
     except OSError:
@@ -242,9 +248,9 @@ def _may_be_submission(name: str) -> bool:
 
 
 def _clashes(submissions: Sequence[Submission]) -> Iterator[Rejected]:
-    """Yield a rejection for every submission that shares its name with another.
+    """Yield a rejection for every submission that shares its name with another one.
 
-    The harness cannot know which of them is meant.
+    The harness cannot know which of these submissions is meant.
     """
     by_name: dict[str, list[Path]] = {}
     for submission in submissions:
@@ -259,10 +265,10 @@ def _clashes(submissions: Sequence[Submission]) -> Iterator[Rejected]:
 
 
 def _read(path: Path) -> Submission:
-    """Return the submission in a file.
+    """Read the submission in a file.
 
     Raises:
-        UnreadableError: The file contains none; the message is the reason.
+        UnreadableError: The file contains no usable submission; the message is the reason.
     """
     content = _content(path)
     why_not = why_no_name(path.stem)
@@ -310,7 +316,9 @@ def _content(path: Path) -> bytes:
 
 
 def mentions_model_new(path: Path) -> bool:
-    """Return whether a file contains the text `ModelNew` and is worth reading as a submission.
+    """Return whether the first 256 KiB of a file contain the text `ModelNew`.
+
+    The result is False for a path that is not a file.
 
     Raises:
         OSError: The file cannot be read.
@@ -344,7 +352,7 @@ def _parse(content: bytes) -> ast.Module:
 
 @dataclass(frozen=True)
 class _Import:
-    """The target of a name that an import statement binds, such as torch.nn."""
+    """The full name that an imported name refers to: torch.nn for `from torch import nn`."""
 
     target: str
 
@@ -353,7 +361,10 @@ _Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.expr |
 
 
 def _definitions(body: Sequence[ast.stmt]) -> dict[str, _Definition]:
-    """Return each name's last definition; in an if or a try, the first branch has priority."""
+    """Return the last definition of each name in some statements, by name.
+
+    The body of an if has priority over its else branch, the body of a try over its handlers.
+    """
     found: dict[str, _Definition] = {}
     for statement in body:
         match statement:
@@ -384,7 +395,10 @@ def _imports(statement: ast.Import | ast.ImportFrom) -> dict[str, _Definition]:
 
 
 def _branches(statement: ast.If | ast.Try | ast.With) -> list[list[ast.stmt]]:
-    """Return a statement's branches, the one with priority last."""
+    """Return the blocks of a compound statement; a later block's definitions have priority.
+
+    The body of `if __name__ == "__main__"` is left out, since it does not run on import.
+    """
     if isinstance(statement, ast.With):
         return [statement.body]
     if isinstance(statement, ast.If):
@@ -398,14 +412,14 @@ def _branches(statement: ast.If | ast.Try | ast.With) -> list[list[ast.stmt]]:
 def _constructor(
     name: str, names: Mapping[str, _Definition], seen: tuple[str, ...], without: set[str]
 ) -> tuple[Parameter, ...]:
-    """Return the constructor's parameters of the class that `name` refers to in this file.
+    """Return the parameters of the constructor of the class that `name` refers to in this file.
 
     Args:
         name: The class's name in the file.
         names: The definition of each name.
         seen: The names that led to this one, to detect cycles.
-        without: Base classes known to have no constructor, extended by this call. Each is examined
-            only once: classes that share bases can have exponentially many paths to them.
+        without: Base classes known to have no constructor; this call adds others. Each base is
+            examined only once: classes that share bases can have exponentially many paths to them.
 
     Raises:
         UnreadableError: The parameters cannot be read.
@@ -476,12 +490,12 @@ def _dotted(node: ast.expr | _Import, names: Mapping[str, _Definition]) -> str:
 
 
 def _torch_constructor(dotted: str) -> tuple[Parameter, ...]:
-    """Return the constructor's parameters of a class outside the file.
+    """Return the constructor parameters of a class that is defined outside the file.
 
-    Only plain bases and the modules of torch.nn are known.
+    Only object, ABC, Generic, nn.Module and the modules of torch.nn are known.
 
     Raises:
-        UnreadableError: The class is another one.
+        UnreadableError: The class is not a known one.
     """
     if dotted in _PLAIN_BASES:
         return ()
@@ -504,7 +518,7 @@ def _torch_constructor(dotted: str) -> tuple[Parameter, ...]:
 
 
 def _parameters(args: ast.arguments) -> tuple[Parameter, ...]:
-    """Return the parameters of a def, without self."""
+    """Return the parameters of a method from its syntax tree, without self."""
     positional = [(arg, Kind.POSITIONAL_ONLY) for arg in args.posonlyargs]
     positional += [(arg, Kind.POSITIONAL_OR_KEYWORD) for arg in args.args]
     missing = len(positional) - len(args.defaults)

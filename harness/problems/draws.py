@@ -1,6 +1,6 @@
 """Random tensors: inputs of a given distribution, and sets of weights.
 
-All numbers come from a generator that the caller has seeded, and are made on its device.
+The caller passes a seeded generator. All numbers are drawn from it, on the generator's device.
 """
 
 import math
@@ -42,7 +42,10 @@ def drawn_alike(
     generator: Generator,
     largest_exact: int,
 ) -> tuple[Tensor, ...]:
-    """Return a configuration's inputs, all of one distribution; `largest_exact` as in `exact`."""
+    """Draw all inputs of a configuration from one distribution.
+
+    For the distribution `exact`, `largest_exact` is the largest integer (`highest` in `exact`).
+    """
     return tuple(
         _draw(distribution, shape, getattr(torch, dtype), generator, largest_exact)
         for shape, dtype in zip(configuration.input_shapes, configuration.input_dtypes, strict=True)
@@ -56,7 +59,7 @@ def _draw(
     generator: Generator,
     largest_exact: int,
 ) -> Tensor:
-    """Return one input; a tensor that is not floating point contains only 0 and 1."""
+    """Draw one input tensor; one that is not floating point contains only 0 and 1."""
     if not dtype.is_floating_point:
         # 0 and 1 are valid as a class, as an index and as a truth value.
         return torch.randint(0, 2, shape, generator=generator, device=generator.device).to(dtype)
@@ -66,15 +69,15 @@ def _draw(
 
 
 def drawn(distribution: Distribution, shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return float32 numbers of a distribution; uniform ones in [0, 1) for the reference's own."""
+    """Draw float32 numbers from a distribution; for `own`, uniform numbers in [0, 1)."""
     return _DISTRIBUTIONS[distribution](shape, generator)
 
 
 def with_zeros(values: Tensor, generator: Generator) -> Tensor:
-    """Return a tensor with a quarter of its pairs of neighbours in the last dimension joined.
+    """Return a copy in which about a quarter of the pairs of neighbours become (sum, 0).
 
-    The second number of such a pair is 0, and the first is their sum. So the rows of a distribution
-    remain distributions.
+    A pair has two adjacent numbers of the last dimension. At least one pair is changed. The sum of
+    each row stays, so a row that is a probability distribution remains one.
     """
     if not values.dim() or values.shape[-1] < 2:
         return values
@@ -89,7 +92,7 @@ def with_zeros(values: Tensor, generator: Generator) -> Tensor:
 
 
 def touch(values: Tensor, generator: Generator) -> None:
-    """Replace one random element of a tensor, unless the tensor is empty."""
+    """Replace one random element of a tensor in place; an empty tensor stays as it is."""
     if values.numel():
         place = torch.randint(values.numel(), (1,), generator=generator, device=generator.device)
         flat = values.view(-1)
@@ -104,7 +107,9 @@ def _another(values: Tensor) -> Tensor:
 
 
 def largest_exact(terms: int) -> int:
-    """Return the largest odd number for exact sums of `terms` such numbers and a bias in float32.
+    """Return the largest odd integer L such that float32 sums `terms` integers up to L exactly.
+
+    The sum may include a bias of up to 4095. L is at most 32767, within float16's range.
 
     >>> largest_exact(1), largest_exact(300), largest_exact(4095)
     (32767, 32767, 4095)
@@ -121,8 +126,8 @@ def exact(shape: tuple[int, ...], generator: Generator, highest: int = LARGEST_E
     Args:
         shape: Shape of the tensor.
         generator: The random generator.
-        highest: The largest of the integers, odd; the smallest is about half of it. Integers too
-            large for float16 are divided by a power of two, so that all are below 1.
+        highest: The largest absolute value, odd; the smallest is about half of it. If it is too
+            large for float16, all integers are divided by a power of two, so that they are below 1.
     """
     lowest = highest // 2 | 1
     odd = _counted((highest - lowest) // 2 + 1, shape, generator).mul_(2).add_(lowest)
@@ -132,29 +137,29 @@ def exact(shape: tuple[int, ...], generator: Generator, highest: int = LARGEST_E
 
 
 def _counted(count: int, shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return integers in [0, count) as float32.
+    """Draw integers in [0, count) as float32.
 
-    Inputs of gigabytes leave no memory for a wider type.
+    They are drawn directly as float32: inputs of gigabytes leave no memory for a wider type.
     """
     return torch.empty(shape, device=generator.device).random_(0, count, generator=generator)
 
 
 def _signs(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return random signs, 1 and -1."""
+    """Draw random signs, 1 and -1, as float32."""
     return _counted(2, shape, generator).mul_(2).sub_(1)
 
 
 def as_initialised(model: nn.Module, _: Configuration, __: Generator) -> dict[str, Tensor]:
-    """Return the weights that `Model` initialises itself with."""
+    """Return a copy of the weights with which `Model` was initialised."""
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
 def moved(
     model: nn.Module, configuration: Configuration, generator: Generator
 ) -> dict[str, Tensor]:
-    """Return new initial weights with parameters raised by up to 0.1.
+    """Return the initial weights, with a random number in [0, 0.1) added to each parameter element.
 
-    A new initialisation alone may equal the first: a norm's weights are always ones.
+    Only initialising the model again might change nothing: a norm's weights are always ones.
     """
     weights = as_initialised(model, configuration, generator)
     for name, _ in model.named_parameters():
@@ -167,7 +172,7 @@ def moved(
 def whole(
     model: nn.Module, configuration: Configuration, generator: Generator
 ) -> dict[str, Tensor]:
-    """Return small integers as parameters, and buffers as initialised."""
+    """Return weights whose parameters are integers from -7 to 7; buffers stay as initialised."""
     weights = as_initialised(model, configuration, generator)
     for name, value in model.named_parameters():
         weights[name] = _integers(tuple(value.shape), generator).to(value.dtype)
@@ -177,12 +182,12 @@ def whole(
 def sparse(
     model: nn.Module, configuration: Configuration, generator: Generator
 ) -> dict[str, Tensor]:
-    """Return weights with two non-zero elements in each row of a matrix.
+    """Return weights with at most two non-zero elements in each row of a matrix.
 
     Other parameters stay within 0.5 of their initial value. Every layer multiplies the error bound
-    by the sum of the absolute weights, but values only by the root of the sum of squares. With many
-    small weights, the bound of a deep model therefore exceeds its output. With two terms a row, the
-    bound stays informative.
+    by a row's sum of absolute weights. It multiplies the values only by the root of the row's sum
+    of squares. With many small weights, the bound of a deep model therefore exceeds its output.
+    With two terms a row, the bound stays small enough to reject wrong outputs.
     """
     weights = as_initialised(model, configuration, generator)
     for name, value in model.named_parameters():
@@ -194,15 +199,15 @@ def sparse(
 
 
 def is_matrix(parameter: Tensor) -> bool:
-    """Return whether a parameter has rows of more than two elements, so that some can be 0."""
+    """Return whether a parameter has rows of more than two elements, which `sparse` thins out."""
     return parameter.dim() > 1 and parameter[:1].numel() > 2
 
 
 def _two_in_each_row(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Return a matrix that is 0 except for two elements of each row, which have 0.5 <= |x| <= 1.
 
-    Their positions are random. In every fourth row one of them is the last, because kernels most
-    often omit the end of a row.
+    The positions of these elements are random. In every fourth row, one of the two is at the end,
+    because wrong kernels most often omit the end of a row.
     """
     rows = torch.zeros(shape, device=generator.device).flatten(1)
     kept = (rows.shape[0], 2)
@@ -217,14 +222,14 @@ def _uniform(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _normal(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return values of both signs, whose products cancel in sums."""
+    """Draw standard normal numbers; their signs differ, so products cancel in sums."""
     return torch.randn(shape, generator=generator, device=generator.device)
 
 
 def _impulse(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return a single 1 at a random position.
+    """Return zeros with a single 1 at a random position.
 
-    The output of a linear model is then one column of weights, and elsewhere the bias.
+    For a linear model, the output is then one column of its weights, and elsewhere the bias.
     """
     values = torch.zeros(shape, device=generator.device)
     if not values.numel():
@@ -239,40 +244,41 @@ def _small(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _large(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return large numbers of either sign.
+    """Draw numbers as `_positive` does, with random signs.
 
-    An exponential overflows for one sign, and a maximum that starts at 0 fails for the other.
+    An exponential overflows for the positive numbers; a maximum that wrongly starts at 0 fails for
+    the negative ones.
     """
     return _positive(shape, generator).mul_(_signs(shape, generator))
 
 
 def _positive(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return positive numbers of one magnitude between 1e3 and 6e4; float16 ends at 65504.
+    """Draw uniform numbers in [0, m] for a random m between 1e3 and 6e4; float16 ends at 65504.
 
-    They have 8 bits, so that no precision class rounds them. A rounding of such large inputs could
-    exceed everything that depends on them.
+    The numbers have 8 bits, so no precision class (fp32, tf32, fp16, bf16) rounds them. The error
+    of rounding such large inputs could exceed everything else in an output.
     """
     return (_uniform(shape, generator) * _magnitude(3, 4.8, generator)).bfloat16().float()
 
 
 def _tiny(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return numbers of one magnitude between 1e-20 and 1e-3.
+    """Draw uniform numbers in [0, m) for a random m between 1e-20 and 1e-3.
 
-    A kernel that drops small numbers drops all of them.
+    A kernel that replaces small numbers by 0 then replaces all inputs.
     """
     return _uniform(shape, generator) * _magnitude(-20, -3, generator)
 
 
 def _huge(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return numbers of one magnitude between 1e3 and 1e30.
+    """Draw uniform numbers in [0, m) for a random m between 1e3 and 1e30.
 
-    Their sums are far below float32's largest number.
+    Sums of these numbers stay far below the largest number of float32.
     """
     return _uniform(shape, generator) * _magnitude(3, 30, generator)
 
 
 def _magnitude(lowest: float, highest: float, generator: Generator) -> float:
-    """Return a number between 10**lowest and 10**highest, log-uniform."""
+    """Draw a number between 10**lowest and 10**highest, log-uniform."""
     drawn = float(torch.rand((), generator=generator, dtype=torch.float64, device=generator.device))
     return float(10 ** (lowest + (highest - lowest) * drawn))
 
@@ -280,8 +286,8 @@ def _magnitude(lowest: float, highest: float, generator: Generator) -> float:
 def _ties(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Return few distinct values, each of which occurs often, so that the maximum is never unique.
 
-    Large tensors contain only 1 and -1: a factor that is missing then shows even in a product of
-    thousands.
+    A tensor of more than 256 elements contains only 1 and -1: a missing factor then changes even a
+    product of thousands of numbers visibly.
     """
     if math.prod(shape) > _FEW:
         return _signs(shape, generator)
@@ -292,14 +298,17 @@ def _ties(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _integers(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return integers from -7 to 7; float32 represents their products and sums exactly."""
+    """Draw integers from -7 to 7; float32 represents their products and sums exactly."""
     return torch.randint(-7, 8, shape, generator=generator, device=generator.device).to(
         torch.float32
     )
 
 
 def _spike(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return normal numbers with one much larger, and far larger ones of both signs at the ends."""
+    """Draw normal numbers, set one random element to 100, and set the ends to thousands.
+
+    The ends are the three elements that `_set_ends` sets. They have both signs.
+    """
     values = _normal(shape, generator)
     if values.numel() > 1:
         place = torch.randint(values.numel(), (1,), generator=generator, device=generator.device)
@@ -310,7 +319,10 @@ def _spike(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _bump(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Return positive numbers with larger ones at the ends, none too large for an exponential."""
+    """Draw uniform numbers in [0, 1), and set the ends to numbers between 40 and 80.
+
+    The ends are the three elements that `_set_ends` sets. float32 can represent their exponentials.
+    """
     values = _uniform(shape, generator)
     if values.numel() > 1:
         _set_ends(values, torch.full((3,), _RATHER_LARGER, device=generator.device), generator)
@@ -318,11 +330,11 @@ def _bump(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _set_ends(values: Tensor, ends: Tensor, generator: Generator) -> None:
-    """Set the last element of the first slice, and both ends of the last slice.
+    """Set three elements in place: the end of the first slice, and both ends of the last slice.
 
-    In all dimensions but the first, two of these are at the end. Their heights are reduced at
-    random by up to a half, so that they differ between tensors. They have 8 bits, which bfloat16
-    represents exactly. A rounding of such large numbers would hide everything beside them.
+    The slices are those of dimension 0. Each element becomes a number of `ends`, reduced at random
+    by up to a half so that tensors differ. The numbers have 8 bits, which bfloat16 represents
+    exactly: the error of rounding such large numbers would hide everything beside them.
     """
     size = values[0].numel()
     heights = ends * (1 - _counted(64, (3,), generator) / 128)

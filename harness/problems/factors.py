@@ -1,4 +1,4 @@
-"""Operands of an output whose elements are sums of products."""
+"""The two operands of a reference whose output elements are sums of products."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,15 +8,16 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Factor:
-    """One of the two operands of a reference that is linear in each of them.
+    """One of the two operands of a reference that is linear in each operand.
 
     Attributes:
         name: Name of the operand in reports.
-        values: Its numbers; float32, of any shape.
-        image: Maps other values of this operand to the output they give with the other operand
-            unchanged; float64.
-        adjoint: The adjoint of `image`. It maps errors of the output to a tensor of the values'
-            shape: for each value, the sum of the errors times the value's coefficients; float64.
+        values: The operand's elements; float32, of any shape.
+        image: Function from other elements of this operand to the output that they give while the
+            other operand stays; float64.
+        adjoint: The adjoint of `image`, a function from output errors to a tensor in the shape of
+            `values`. For each element, it sums the errors, each times the element's coefficient in
+            that output; float64.
     """
 
     name: str

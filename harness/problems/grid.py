@@ -1,9 +1,9 @@
 """Parameter cases: the configurations that a submission is checked with.
 
-They are the problem's own configuration and variations by the problem's family. The variations are
-edges that are always included, and a covering array over everything that the submission's
-constructor takes. Further cases have sizes around the numbers in the submission's text, and a few
-are random.
+The cases are the problem's own configuration (the sizes in the reference's file) and variations by
+the problem's family. The variations are edges, which are always included, and a covering array over
+everything that the submission's constructor takes. Further cases have sizes around the integers in
+the submission's text, and a few are random.
 """
 
 import hashlib
@@ -50,11 +50,12 @@ class Case(Configuration):
 
     Attributes:
         id: Short, readable, unique among the cases of one problem, and the same in every run.
-        label: Origin of the case. `native` or `reduced`: the problem's own configuration. `grid`:
-            the covering array. `corner`: an edge. `aimed`: numbers in the submission's text.
-            `random`: drawn from the seed. `layout`: inputs in other memory layouts. `vast`: inputs
-            beyond 32-bit sizes. `search`: found by a search.
-        seed: Seed of all values of this case.
+        label: Origin of the case. `native` or `reduced`: the problem's own configuration, unchanged
+            or cut down for the simulator. `grid`: the covering array. `corner`: an edge. `aimed`:
+            sizes around the integers in the submission's text. `random`: drawn from the seed.
+            `layout`: inputs in other memory layouts. `vast`: very large inputs, of which only a few
+            parts exist. `search`: found by a search.
+        seed: Seed of the weights, the inputs and the order of the calls of this case.
         family: Name of the problem's family.
         constructor_call: The call that constructs `ModelNew`.
         multiprocessors: Number of multiprocessors that the simulated device reports; None for its
@@ -70,7 +71,7 @@ class Case(Configuration):
 
     @property
     def left_to_defaults(self) -> frozenset[str]:
-        """Names of the arguments that the constructor call omits."""
+        """Names of the case's arguments that the constructor call omits, so that defaults apply."""
         call = self.constructor_call
         return frozenset(tuple(self.arguments)[len(call.positional) :]).difference(call.named)
 
@@ -88,11 +89,12 @@ def cases_for(
     Args:
         problem: The reference.
         submission: A submission that fits the problem (`discovery.fits`).
-        grid: "own" is the problem's own configuration alone, "quick" covers all pairs of values,
-            "full" all triples.
-        device: The device. For the simulator, the problem's own configuration is cut down to a
-            small batch and length.
-        seed: The seed of the cases' own seeds and of random sizes; ids do not depend on it.
+        grid: "own" is the problem's own configuration (the sizes in its file) alone, "quick" also
+            covers all pairs of parameter values, "full" all triples.
+        device: The device that runs the cases. For the simulator, the problem's own configuration
+            is cut down to a small batch and length.
+        seed: The main seed, from which the cases' seeds and the random sizes derive; the ids of the
+            cases do not depend on it.
 
     Returns:
         The cases, the problem's own configuration first.
@@ -123,10 +125,11 @@ def _with_few_multiprocessors(
     own: Case,
     seed: int,
 ) -> Iterator[Case]:
-    """Yield cases on a device with few multiprocessors, if the kernel asks for their number.
+    """Yield cases on a device with one or two multiprocessors, for persistent kernels.
 
-    Such a persistent kernel starts a block for each multiprocessor. With few of them, its loop
-    makes several turns on a small input.
+    Nothing is yielded unless the submission queries the number of multiprocessors. A persistent
+    kernel starts one block for each multiprocessor. With few blocks, a block's loop makes several
+    iterations even on a small input.
     """
     if not submission.counts_multiprocessors:
         return
@@ -144,7 +147,7 @@ def _with_few_multiprocessors(
 
 
 def _native(problem: Problem, own: Case) -> Configuration:
-    """Return the problem's own configuration at its own size."""
+    """Return the problem's own configuration at the sizes in the reference's file, not cut down."""
     return Configuration(
         arguments=own.arguments, input_shapes=problem.input_shapes, input_dtypes=own.input_dtypes
     )
@@ -175,7 +178,11 @@ def _with_other_layouts(
     sizes: Sizes,
     seed: int,
 ) -> Iterator[Case]:
-    """Yield a plain case and the problem's reduced configuration with inputs in other layouts."""
+    """Yield layout cases: the first `grid` case and the problem's `reduced` case.
+
+    A `grid` case is one of the covering array, the `reduced` case is the reference's configuration,
+    cut down. Their inputs get other memory layouts. Nothing is yielded if the family has none.
+    """
     if not problem.family.arrangements:
         return
     plain = next((case for case in cases if case.label == "grid"), None)
@@ -189,7 +196,7 @@ def _with_other_layouts(
 def _vast_cases(
     problem: Problem, submission: Submission, taken: Mapping[str, object], seed: int
 ) -> Iterator[Case]:
-    """Yield cases with inputs that exist only in a few parts (vast.py)."""
+    """Yield cases with very large inputs, of which only a few parts exist in memory (vast.py)."""
     for configuration in problem.family.vast(taken):
         case = _varied_case(problem, submission, "vast", configuration, seed)
         name = f"{case.id}-vast"
@@ -230,7 +237,7 @@ def case_again(
     *,
     seed: int,
 ) -> Case:
-    """Return a case rebuilt from what a report stores of it; `seed` is the report's."""
+    """Rebuild a case from the fields that a report stores; `seed` is the report's main seed."""
     return Case(
         id=case_id,
         label=label,
@@ -246,7 +253,10 @@ def case_again(
 
 
 def searched_case(problem: Problem, configuration: Configuration, seed: int) -> Case:
-    """Return a case outside the grid, for a search; its call gives every argument."""
+    """Return the case in which a search tries a configuration outside the grid.
+
+    Its constructor call passes every argument by keyword.
+    """
     name = _SEARCHED + problem.family.spell(configuration)
     return Case(
         **{field.name: getattr(configuration, field.name) for field in fields(Configuration)},
@@ -259,7 +269,7 @@ def searched_case(problem: Problem, configuration: Configuration, seed: int) -> 
 
 
 def case_called(problem: Problem, submission: Submission, name: str, seed: int) -> Case | None:
-    """Return the case outside the grid that has this id, or None if the id is not of that form."""
+    """Return the case of a search that has this id, or None if the id is not that of a search."""
     taken = taken_by(submission, problem)
     spelled = name.removeprefix(_SEARCHED)
     configuration = problem.family.spelled(spelled, taken) if spelled != name else None
@@ -305,21 +315,25 @@ def _own_case(
 
 
 def own_and_smaller(problem: Problem, case: Case) -> Iterator[Case]:
-    """Yield the problem's own case on the simulator, then smaller ones for slow kernels.
+    """Yield the problem's `reduced` case, then the same case at smaller sizes for slow kernels.
 
     Args:
         problem: The reference.
         case: The "reduced" case of `cases_for(problem, ...)`.
 
     Yields:
-        That case first; nothing if the family cuts every size alike.
+        The reduced case, then cases with smaller sizes and the same id. Nothing if the problem's
+        family does not cut down the constants of the file (`Family.cut_down`).
     """
     for small in problem.family.cut_down(ProblemSizes(problem, frozenset(case.arguments))):
         yield _own_at(problem, case, small)
 
 
 def at_native_size(problem: Problem, case: Case) -> Case:
-    """Return the problem's own case on the simulator at its own size; the id stays."""
+    """Return the case that was cut down for the simulator, at the sizes in the reference's file.
+
+    The id stays `reduced`, but the label becomes `native`.
+    """
     native = Configuration(
         arguments={name: problem.arguments[name] for name in case.arguments},
         input_shapes=problem.input_shapes,
@@ -330,7 +344,10 @@ def at_native_size(problem: Problem, case: Case) -> Case:
 
 
 def _own_at(problem: Problem, case: Case, size: Configuration) -> Case:
-    """Return the problem's own case at another size, with the same kind of constructor call."""
+    """Return the problem's own case at the sizes of another configuration.
+
+    The constructor call stays of the same kind: KernelBench's own call, or one with keywords.
+    """
     is_kernelbenchs = case.constructor_call == problem.at(case.constants).init_inputs
     named = ConstructorCall((), dict(size.arguments))
     call = problem.at(size.constants).init_inputs if is_kernelbenchs else named
@@ -343,7 +360,10 @@ def _key(case: Case) -> str:
 
 
 def fresh_seed() -> int:
-    """Return a seed that cannot be found by trial, as the worker learns values derived from it."""
+    """Return a random seed of 63 bits, too many to find by trial.
+
+    The process that runs the submission receives values derived from this seed.
+    """
     return secrets.randbits(63)
 
 
@@ -354,10 +374,11 @@ def _seed(seed: int, case_id: str) -> int:
 
 
 def _reduced_shapes(problem: Problem) -> tuple[tuple[int, ...], ...]:
-    """Return the input shapes with the batch, and every size that `Model` allows, cut down.
+    """Return the problem's input shapes, cut down as far as `Model` allows.
 
-    Each variant is tried by a call of `Model` on the CPU. The meta device would not do: some of its
-    operators accept sizes that do not fit their weights.
+    The batch is cut to 2, and other sizes to 64. If a call of `Model` on the CPU fails with these
+    shapes, others with fewer cuts are tried. A call on the meta device is not enough: some
+    operators there accept sizes that do not fit the weights.
     """
     whole = problem.input_shapes
     if count_weights(problem.model, problem.arguments) > MOST_NUMBERS:

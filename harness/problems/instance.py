@@ -17,7 +17,7 @@ from harness.problems.rounding.propagate import trace
 
 
 class ModelInstance:
-    """The implementation of `bounds.Instance` by the reference's own `Model`."""
+    """The implementation of `bounds.Instance` that calls the reference's own `Model`."""
 
     def __init__(self, problem: Problem, configuration: Configuration | Problem) -> None:
         self._problem = problem
@@ -27,7 +27,7 @@ class ModelInstance:
 
     @property
     def output_dtype(self) -> torch.dtype:
-        """The dtype that a submission's output must have, if it is floating point."""
+        """The dtype that a submission's output must have if the output is floating point."""
         return self._problem.output_dtype
 
     def __call__(
@@ -36,7 +36,7 @@ class ModelInstance:
         inputs: Sequence[Tensor],
         dtype: torch.dtype = torch.float64,
     ) -> Tensor:
-        """Return the output, with every floating-point tensor converted to `dtype`.
+        """Return the output, computed with all floating-point weights and inputs in `dtype`.
 
         Raises:
             ValueError: The reference returns something other than one tensor.
@@ -57,7 +57,7 @@ class ModelInstance:
         return output
 
     def traced(self, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Traced:
-        """Return the call as a graph of torch's core operators, with the arguments of the graph.
+        """Trace a call into a graph of torch's core operators; return the graph and its arguments.
 
         Raises:
             harness.problems.rounding.tracked.NoRuleError: The call cannot be traced.
@@ -94,14 +94,14 @@ class ModelInstance:
         return Traced(graph, tensors, names)
 
     def _keep(self, values: Iterable[Tensor]) -> None:
-        """Set the tensors that the model keeps besides its parameters and buffers."""
+        """Set the model's tensors that are plain attributes, not parameters or buffers."""
         for each, value in zip(self._kept, values, strict=True):
             setattr(each.module, each.name, value)
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """A tensor that a module holds as a plain attribute.
+    """A tensor that a module holds as a plain attribute, not as a parameter or buffer.
 
     Attributes:
         module: The module.
@@ -129,7 +129,7 @@ _MOST_GRAPHS = 8
 
 
 def _device_of(weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> torch.device:
-    """Return the device of the tensors; the CPU if there are none."""
+    """Return the device of the first input or weight; the CPU if there are none."""
     return next((each.device for each in (*inputs, *weights.values())), torch.device("cpu"))
 
 

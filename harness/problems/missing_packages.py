@@ -20,10 +20,10 @@ _PACKAGES = {
 
 
 def why_missing(error: BaseException, folder: Path) -> str | None:
-    """Return which module a reference lacks and how to get it; None for any other error.
+    """Return which module a reference lacks and how to get it; None if no module is missing.
 
     Args:
-        error: The reference's exception.
+        error: The exception that the reference raised.
         folder: The folder of the reference.
     """
     for each in _chain(error):
@@ -41,7 +41,7 @@ def why_missing(error: BaseException, folder: Path) -> str | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, and those that it was raised from or while handling."""
+    """Yield an exception and the whole chain of its causes and contexts."""
     each: BaseException | None = error
     while each is not None:
         yield each
@@ -49,6 +49,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_known(name: str) -> bool:
-    """Return whether a module is installed, so that another part of it is missing."""
+    """Return whether a package is installed, so that only a module in it can be missing."""
     is_loaded = name in sys.modules or name in sys.stdlib_module_names
     return is_loaded or PathFinder.find_spec(name) is not None

@@ -11,10 +11,10 @@ from torch import Tensor
 
 
 class Computation(Protocol):
-    """The computation of a kernel in one run, in a form that mistakes can change.
+    """A kernel's computation of one output, in a form that mistakes can change.
 
-    It is in float64 on the CPU. The output of `absolute()`, which has the absolute values of all
-    terms, bounds the rounding errors.
+    All tensors are float64 on the CPU. The output of `absolute()`, which has the absolute values of
+    all terms, bounds the rounding errors.
     """
 
     @property
@@ -23,28 +23,28 @@ class Computation(Protocol):
 
     @property
     def scale(self) -> float:
-        """An upper bound on any sum of that many terms, whatever a mistake changes."""
+        """An upper bound on any sum of at most `terms` terms, whatever a mistake changes."""
 
     @property
     def work(self) -> int:
-        """Approximate number of multiply-adds."""
+        """Approximate number of multiply-adds in the computation."""
 
     def output(self) -> Tensor:
-        """Return the output."""
+        """Compute and return the whole output."""
 
     def sample(self) -> tuple[Tensor, Tensor]:
         """Return the output at some indices of dimension 1, and these indices.
 
-        This takes less time than the whole output.
+        Computing a sample takes less time than computing the whole output.
         """
 
     def absolute(self) -> Self:
-        """Return the computation whose sums are those of the absolute values."""
+        """Return the same computation with the absolute values of all terms."""
 
     def parts(self) -> Mapping[str, Tensor]:
-        """Return masks of parts of the output that kernels treat separately, by their description.
+        """Return boolean masks of parts of the output that kernels treat separately.
 
-        The masks broadcast to the output's shape.
+        The keys describe the parts. The masks broadcast to the output's shape.
         """
 
 
@@ -53,12 +53,12 @@ C = TypeVar("C", bound=Computation)
 
 @dataclass(frozen=True)
 class Mistake(Generic[C]):
-    """A known mistake.
+    """A known mistake in kernels, as a change of the correct computation.
 
     Attributes:
         name: Short name for reports.
         advice: What the kernel does wrong and where to look, in one sentence.
-        change: Returns the changed computation.
+        change: Function from the correct computation to the one with the mistake.
         comes_alone: True if the mistake is tried only by itself, not combined with others.
     """
 
@@ -68,5 +68,9 @@ class Mistake(Generic[C]):
     comes_alone: bool = False
 
     def compute(self, right: C) -> Tensor:
-        """Return the output of a kernel with this mistake."""
+        """Return the output of a kernel with this mistake.
+
+        Args:
+            right: The correct computation.
+        """
         return self.change(right).output()

@@ -1,4 +1,4 @@
-"""Valid names of submissions: they are printed, stored, and become parts of other names."""
+"""Check of the names of submissions, which are printed, stored, and used in file names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KEPT = ("::", "##[")
 
 
 def why_no_name(name: str) -> str | None:
-    r"""Return why a submission cannot have this name, or None if it can.
+    r"""Return why a submission cannot have this name, or None if the name is valid.
 
     >>> why_no_name("flat_index"), why_no_name("größer")
     (None, None)

@@ -1,8 +1,8 @@
 """Constants of a reference that a submission's file reads without a definition of its own.
 
 KernelBench executes reference and submission in one namespace. So a submission may read a name such
-as `batch_size` that only the reference defines. It gets the value from the reference's text. The
-reference's functions and classes are not shared.
+as `batch_size` that only the reference defines. The harness gives it the value that the reference's
+text states. The reference's functions and classes are not shared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from harness.problems.problem import Problem, ProblemError
 
 
 def shared_constants(reference: ast.Module, submission: str) -> dict[str, str]:
-    """Return the constants that a submission may read of its reference, as literals by name.
+    """Return the reference's constants that a submission reads but does not define.
+
+    The result has each constant's value as a Python literal, by name.
 
     Args:
         reference: The reference's syntax tree, with the constants of the configuration.
@@ -46,7 +48,9 @@ def names_not_shared(reference: ast.Module, submission: str) -> list[str]:
 
 
 def shared_in(problem: Problem, configuration: Configuration, submission: str) -> dict[str, str]:
-    """Return the constants that a submission may read in a configuration, as literals by name.
+    """Return the reference's constants that a submission reads but does not define.
+
+    The result has each constant's value in the configuration as a Python literal, by name.
 
     Args:
         problem: The reference.
@@ -61,9 +65,9 @@ def shared_in(problem: Problem, configuration: Configuration, submission: str) -
 
 
 def _constants_of(problem: Problem, configuration: Configuration) -> dict[str, int]:
-    """Return the reference's constants in a configuration that states arguments and shapes alone.
+    """Infer the reference's constants from the arguments and input shapes of a configuration.
 
-    A constant is the argument or the size that changes with it.
+    A constant's value is that of an argument or a size that changes together with the constant.
     """
     own, now = _sizes(problem), _sizes(configuration)
     found = {}
@@ -79,7 +83,7 @@ def _constants_of(problem: Problem, configuration: Configuration) -> dict[str, i
 
 
 def _sizes(of: Problem | Configuration) -> dict[object, int]:
-    """Return the integers among the arguments and the sizes of the inputs, by their place."""
+    """Return the integer arguments by name, and the input sizes by index of input and dimension."""
     sizes: dict[object, int] = {
         (i, d): size for i, shape in enumerate(of.input_shapes) for d, size in enumerate(shape)
     }
@@ -87,7 +91,7 @@ def _sizes(of: Problem | Configuration) -> dict[object, int]:
 
 
 def _is_literal(value: object) -> bool:
-    """Return whether a value survives as text; an infinity does not."""
+    """Return whether a value can be written as a literal and read back; an infinity cannot."""
     try:
         return bool(ast.literal_eval(repr(value)) == value)
     except ValueError:
@@ -96,7 +100,7 @@ def _is_literal(value: object) -> bool:
 
 @lru_cache(maxsize=64)
 def _undefined_names(text: str) -> frozenset[str]:
-    """Return the global names that a file reads, and that its top level does not surely define."""
+    """Return the global names that a file reads and that its top level does not always define."""
     text = text.removeprefix("\ufeff")
     try:
         with warnings.catch_warnings():
@@ -118,7 +122,7 @@ def _names_read(scope: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _defined(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement defines whatever happens, without reading them."""
+    """Return the names that a top-level statement always defines and does not read."""
     if isinstance(statement, ast.If | ast.Try | ast.For | ast.While):
         return set()
     read = {

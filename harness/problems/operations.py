@@ -23,12 +23,12 @@ class Operation:
     """One call of an operator.
 
     Attributes:
-        name: torch's name, such as "aten::_softmax".
-        made: Number of elements in its results.
-        elements: Number of elements in its largest argument or result.
-        products: Number of products; 0 if torch does not count them.
-        met: Shapes of the tensors that it combined element by element, if there were several.
-        is_view: True if its result is a view of an argument.
+        name: torch's name of the operator, such as "aten::_softmax".
+        made: Number of elements in the call's results.
+        elements: Number of elements in the call's largest argument or result.
+        products: Number of multiplications; 0 if torch does not count them.
+        met: Shapes of the tensors that the call combined element by element, if there were several.
+        is_view: True if the result is a view of an argument.
     """
 
     name: str
@@ -44,10 +44,10 @@ class Work:
     """The work of one call of forward.
 
     Attributes:
-        numbers: Number of elements in its inputs, of elements that it makes, and of products; or
-            of elements in the model's parameters, if they are more. Elements in its buffers are
-            added.
-        operations: Its operators, in their order.
+        numbers: Number of elements in the inputs, plus elements in the operators' results, plus
+            multiplications. If the model's parameters have more elements, that number instead.
+            Elements in the model's buffers are added.
+        operations: The operators that the call runs, in their order.
     """
 
     numbers: int
@@ -55,22 +55,22 @@ class Work:
 
 
 class TooManyError(RuntimeError):
-    """A call runs more operators than the limit."""
+    """Error for a call that runs more operators than the limit."""
 
 
 class TooLargeError(RuntimeError):
-    """A call makes more numbers than the limit."""
+    """Error for a call with more work (elements and multiplications) than the limit."""
 
 
 def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Operation]:
-    """Return the operators of one call of forward.
+    """Return the operators of one call of forward, made on the meta device.
 
     Args:
         problem: The reference.
         configuration: The constructor arguments of `Model`, and the shapes of its inputs.
 
     Raises:
-        Exception: An exception of the reference, such as one that needs values.
+        Exception: An exception of the reference, for example because it reads values of tensors.
     """
     with torch.device("meta"):
         model, arguments = on_meta(problem, configuration)
@@ -80,7 +80,7 @@ def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Op
 def operations_with(
     problem: Problem, configuration: Configuration, inputs: Sequence[Tensor]
 ) -> Sequence[Operation]:
-    """Return the operators of one call with actual inputs, for a reference that needs values.
+    """Return the operators of one call with actual inputs, for a reference that reads their values.
 
     Raises:
         Exception: An exception of the reference.
@@ -92,17 +92,17 @@ def operations_with(
 def work_of(
     problem: Problem, configuration: Configuration, most: int, most_numbers: float = math.inf
 ) -> Work:
-    """Return the work of one call of forward.
+    """Return the work of one call of forward, made on the meta device.
 
     Args:
         problem: The reference.
-        configuration: As in `operations_of`.
+        configuration: The constructor arguments of `Model`, and the shapes of its inputs.
         most: The largest allowed number of operators.
-        most_numbers: The largest allowed work; the call ends where it exceeds that.
+        most_numbers: The largest allowed `Work.numbers`; the call ends as soon as they exceed it.
 
     Raises:
-        TooManyError: The call runs more operators.
-        TooLargeError: The work is larger.
+        TooManyError: The call runs more operators than `most`.
+        TooLargeError: The work exceeds `most_numbers`.
         Exception: An exception of the reference.
     """
     inputs = sum(map(math.prod, configuration.input_shapes))
@@ -124,16 +124,17 @@ def work_of(
 
 
 def is_stretched(operations: Sequence[Operation], own: Sequence[Operation], least: int = 2) -> bool:
-    """Return whether torch broadcasts a size 1 over a size that it should equal.
+    """Return whether a call broadcasts a size 1 over a size to which it should be equal.
 
-    The two are equal in the reference's own call. Such a call works by accident, as torch
-    broadcasts size 1 to any size. An example is a mask for one step and a sequence of 31 steps.
+    In the reference's own call, the two sizes are equal. A call with other sizes then works by
+    accident, as torch broadcasts size 1 to any size. An example is a mask for one step and a
+    sequence of 31 steps.
 
     Args:
         operations: The operators of a call with other sizes.
         own: The operators of the reference's own call. If the two calls combine elements by
             different operators, the result is False.
-        least: The smallest size in the reference's own call that counts.
+        least: Sizes of the reference's own call below this one are ignored.
     """
     joining, were_joining = ([x for x in each if x.met] for each in (operations, own))
     if [x.name for x in joining] != [x.name for x in were_joining]:
@@ -156,9 +157,9 @@ def _is_stretched(
 
 
 def _dimensions(shapes: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-    """Yield the sizes of all shapes in each dimension, the last one first.
+    """Yield, for each dimension from the last to the first, the sizes of all shapes in it.
 
-    A shape without that dimension has size 0.
+    A shape with fewer dimensions has size 0 in the dimensions that it lacks.
     """
     reversed_shapes = (tuple(reversed(shape)) for shape in shapes)
     return itertools.zip_longest(*reversed_shapes, fillvalue=0)
@@ -173,9 +174,9 @@ def _recorded(
 
 
 def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, list[Any]]:
-    """Return a `Model` and the arguments of its forward on the default device.
+    """Build a `Model`, and empty arguments of its forward, on the default device.
 
-    The caller makes meta the default device.
+    The caller makes meta the default device, so nothing is allocated.
     """
     inputs = [
         torch.empty(shape, dtype=getattr(torch, dtype))
@@ -192,7 +193,10 @@ _MOST_KNOWN = 1 << 15
 
 
 def _shapes() -> dict[Hashable, Any]:
-    """Return the shared shapes; both caches are emptied if they have become large."""
+    """Return the shared cache of result shapes.
+
+    This cache and the cache of operations are emptied when they exceed 32,768 entries.
+    """
     for cache in (_SHAPES, _OPERATIONS):
         if len(cache) > _MOST_KNOWN:
             cache.clear()

@@ -1,12 +1,13 @@
-"""Other values for a reference's constants, whose meaning is unknown.
+"""Choice of other values for a reference's integer constants, without knowing their meaning.
 
 Mistakes hide at sizes that are not a multiple of a warp, a block or a vector. They hide in loops of
-one turn or none, and in indices of more than 16 bits. So every constant gets values around those:
-one at a time, beside changing values of the others, while the work of a call stays small.
+one iteration or none, and in indices of more than 16 bits. So every constant gets values around
+those sizes. One constant gets such a value while the others vary, and the work of a call stays
+small.
 
-Constants may have to be equal, or one a multiple of another, which nothing states. So for each
-value, candidates for the other constants are tried until the reference accepts one. A covering
-array (covering.py) would need a feasibility test for parts of a row, which does not exist here.
+Constants may have to be equal, or one a multiple of another, which the file does not state. So for
+each value, candidates for the other constants are tried until the reference accepts one. A covering
+array (covering.py) would need a feasibility test for incomplete rows, which does not exist here.
 """
 
 from __future__ import annotations
@@ -58,10 +59,10 @@ _LIKE_OWN = 0.25
 
 
 def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
-    """Yield the reference's own configuration, with its sizes cut until a call is quick.
+    """Yield the configuration of the reference's file, with its sizes cut until a call is quick.
 
-    All sizes are cut to a common limit. Batches and heads are cut to a few if they need not equal
-    another size, because they only repeat the same work.
+    All sizes are cut to a common limit. Constants named after a batch or heads are cut to 4, unless
+    they must equal another size, because they only repeat the same work.
 
     Yields:
         The largest quick configuration, then smaller ones.
@@ -104,11 +105,11 @@ def _cut(own: Mapping[str, int], cuts: Sequence[int]) -> Iterator[Constants]:
 
 @dataclass(frozen=True)
 class _Company:
-    """Values of the other constants beside a leading value.
+    """Values for the other constants of a configuration in which one constant, the lead, is given.
 
     Attributes:
-        least: The smallest sizes that the reference accepts; None if none are cheap.
-        roomy: Larger sizes, for a leading setting; may be empty.
+        least: The smallest sizes that the reference accepts; None if even these are too much work.
+        roomy: Larger sizes, used if the lead is a small constant such as a stride; may be empty.
     """
 
     least: Constants | None
@@ -116,13 +117,15 @@ class _Company:
 
 
 def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
-    """Yield configurations in which every constant gets every value of its list.
+    """Yield configurations in which every constant gets each of its test values in turn.
 
-    Values that the reference does not accept are skipped.
+    Test values lie around warps, blocks, vectors and 16 bits. Values that the reference does not
+    accept are skipped. Configurations of small sizes alone follow.
 
     Args:
         sizes: The reference.
-        turns: The number of configurations for each value, with different values of the others.
+        turns: The number of configurations for each value, with different values of the other
+            constants.
     """
     # A fixed seed: the cases are the same in every run.
     chance = random.Random("other sizes")  # noqa: S311 - no secret
@@ -158,7 +161,7 @@ def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
 
 
 def random_sizes(sizes: Sizes, chance: random.Random) -> Configuration | None:
-    """Return a random configuration: one size of any magnitude, and smaller other sizes.
+    """Return a random configuration: one size of up to 65537, and mostly smaller other sizes.
 
     Args:
         sizes: The reference.
@@ -199,12 +202,15 @@ def _any_size(chance: random.Random, most: int) -> int:
 
 
 def _alike(own: Mapping[str, int], name: str, value: int) -> Constants:
-    """Return `value` for all constants that equal the constant `name` in the file."""
+    """Return `value` for all constants whose own value equals that of the constant `name`."""
     return {each: value for each, size in own.items() if size == own[name]}
 
 
 def _all_small(sizes: Sizes) -> Iterator[Configuration]:
-    """Yield configurations of small sizes only, since a wrong number shows in a mean of few."""
+    """Yield configurations in which all sizes are 2, 3 or 5.
+
+    In a mean over so few numbers, a single wrong number has a visible effect.
+    """
     own = sizes.constants
     unlike = sorted({value for name, value in own.items() if _is_size(name, value)})
     # Each turn gives different small sizes to sizes that differ in the file.
@@ -218,18 +224,19 @@ def _all_small(sizes: Sizes) -> Iterator[Configuration]:
 
 
 def _is_size(name: str, own: int) -> bool:
-    """Return whether a constant is a size, by its value or by its name."""
+    """Return whether a constant is a size: `own` is at least 16, or its name has batch or head."""
     return own >= _LEAST_SIZE or _REPEATS.search(name) is not None
 
 
 def _values(sizes: Sizes, name: str, *, is_cut: bool) -> tuple[int, ...]:
-    """Return the values that a constant gets.
+    """Return the test values of a constant.
 
     Args:
         sizes: The reference.
         name: The constant.
-        is_cut: True if the reduced own configuration has another value. Then the file's own value
-            is added, because a kernel may take a special path at just that size.
+        is_cut: True if the configuration that is cut down for the simulator has another value than
+            the file. Then the file's value is tested too, because a kernel may take a special path
+            at just that size.
     """
     own = sizes.constants[name]
     if _is_size(name, own):
@@ -244,10 +251,10 @@ def _values(sizes: Sizes, name: str, *, is_cut: bool) -> tuple[int, ...]:
 
 
 def _least(sizes: Sizes) -> Constants | None:
-    """Return the smallest sizes that the reference accepts; None if none are cheap.
+    """Return the smallest constants that the reference accepts; None if all are too much work.
 
-    All sizes are cut alike, and then one after the other. Cutting alike would not do alone: a
-    window of 11 does not fit into 5 rows.
+    All sizes are cut to a common limit, and then each size further. A common limit alone is not
+    enough: a window of 11 does not fit into 5 rows.
     """
     for least in _cut(sizes.constants, _CUTS[::-1]):
         if sizes.is_within(least, _MOST_WORK_OF_WIDE) and sizes.configuration(least):
@@ -269,10 +276,18 @@ def _around(
     company: _Company,
     chance: random.Random,
 ) -> tuple[Constants, Configuration] | None:
-    """Return a configuration with a given value, filled with other missing values.
+    """Return constants of which one has a given value, and the configuration that they give.
 
-    The candidates range from varied to minimal values of the other constants. The first that the
-    reference accepts is returned; None if it accepts none.
+    The other constants get missing values where possible. The candidates for the others range from
+    varied to minimal values. The first candidate that the reference accepts is returned; None if it
+    accepts none.
+
+    Args:
+        sizes: The reference.
+        lead: Name and value of the given constant.
+        missing: Names and values that no configuration has yet.
+        company: Small and large values for the other constants.
+        chance: Random generator.
     """
     name, value = lead
     own = sizes.constants
@@ -314,7 +329,10 @@ def _around(
 
 
 def _multiples(constants: Constants, settings: Mapping[str, int], of: int) -> Constants:
-    """Return all sizes rounded up to multiples of a number, as groups require of channels."""
+    """Return the constants with all sizes rounded up to multiples of `of`; `settings` stay.
+
+    For example, channels must be multiples of groups.
+    """
     return {
         name: value if name in settings else -(-value // of) * of
         for name, value in constants.items()
@@ -328,7 +346,10 @@ def _filled(
     missing: Sequence[tuple[str, int]],
     chance: random.Random,
 ) -> Constants:
-    """Return the constants with missing values put in, while the work stays within the limit."""
+    """Return the constants with values of `missing` put in, as long as a call stays cheap.
+
+    The constant `lead` keeps its value.
+    """
     for name in chance.sample(list(constants), len(constants)):
         values = [value for each, value in missing if each == name != lead]
         for value in chance.sample(values, min(_TRIES, len(values))):
@@ -339,7 +360,7 @@ def _filled(
 
 
 def _small(own: Mapping[str, int], chance: random.Random, of: Sequence[int] = _SMALL) -> Constants:
-    """Return random small sizes, equal where the reference's are equal."""
+    """Return a random small value for each size; sizes with equal own values get equal values."""
     sizes = {name: value for name, value in own.items() if _is_size(name, value)}
     small = {value: chance.choice(of) for value in sorted(set(sizes.values()))}
     return {name: small[value] for name, value in sizes.items()}

@@ -40,7 +40,7 @@ from harness.system.errors import HarnessError
 
 
 class ProblemError(HarnessError, ValueError):
-    """A reference file cannot be used; the message is one line and states the remedy."""
+    """Error for a reference file that cannot be used; the message is one line with the remedy."""
 
 
 # torch has one default generator for the process. Without the lock, two threads that construct
@@ -63,16 +63,17 @@ class Problem:
         path: Absolute path of the file.
         content_hash: SHA-256 of the file's bytes, in hexadecimal.
         model: The reference's `Model` class.
-        arguments: The problem's own constructor arguments by name, with `Model`'s defaults.
+        arguments: Constructor arguments of `Model` by name: those of `get_init_inputs()`, and
+            `Model`'s defaults for all others.
         defaults: `Model`'s defaults by name; a parameter that is missing here is required.
         inputs: Shapes and dtypes of the tensors that `get_inputs()` returns.
-        family: The knowledge about references of its kind.
-        init_inputs: The result of `get_init_inputs()`, by position and by name. KernelBench calls
-            both classes with exactly these arguments.
-        constants: The integers in the file that its inputs or arguments are made from
+        family: The family: it makes cases and error bounds for references of this kind.
+        init_inputs: The result of `get_init_inputs()`, as positional and keyword arguments.
+            KernelBench calls `Model` and `ModelNew` with exactly these arguments.
+        constants: The integers in the file that its inputs or arguments are made from, by name
             (`constants.constants_of`).
         numbers: The values of `get_inputs()` that are not tensors, by their position.
-        get_inputs: The reference's own function.
+        get_inputs: The file's `get_inputs`, called so that devices named in it are ignored.
         tree: The file's syntax tree.
         outputs: Number of tensors that forward returns in a tuple or a list; None if it returns one
             tensor.
@@ -102,7 +103,7 @@ class Problem:
 
     @property
     def input_shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Shapes of the problem's own inputs."""
+        """Shapes of the tensors that `get_inputs()` returns."""
         return tuple(spec.shape for spec in self.inputs)
 
     @property
@@ -115,7 +116,7 @@ class Problem:
 
     @property
     def output_dtype(self) -> torch.dtype:
-        """The dtype of a floating-point output; float32 if the file states nothing else."""
+        """The dtype of the first output if it is known and floating point; else float32."""
         dtype = next(iter(self.output_dtypes), torch.float32)
         return dtype if dtype.is_floating_point else torch.float32
 
@@ -142,14 +143,13 @@ class Problem:
             return [value for value in self.get_inputs() if isinstance(value, Tensor)]
 
     def forward_arguments(self, tensors: Sequence[Tensor]) -> list[Any]:
-        """Return all inputs of forward, including those that are not tensors."""
+        """Return all inputs of forward: the given tensors, and the reference's own numbers."""
         return forward_arguments(tensors, self.numbers)
 
     def each_output(self) -> tuple["Problem", ...]:
         """Return one reference for each output, whose forward returns that output alone.
 
-        A reference with one output returns itself. Each output is judged as if there were no
-        others.
+        A reference with one output returns itself. The harness judges each output separately.
         """
         return (self,) if self.outputs is None else _each_output(self, self.outputs)
 
@@ -176,9 +176,9 @@ def _seeded(seed: int | None) -> Iterator[None]:
 
 
 def count_weights(model: type[nn.Module], arguments: Mapping[str, object]) -> int:
-    """Return the number of elements in a model's weights, which are not made.
+    """Return the number of elements in a model's weights, without allocating the weights.
 
-    It is 0 if the model cannot be built on the meta device.
+    The number is 0 if the model cannot be built on the meta device.
     """
     try:
         with torch.device("meta"), _seeded(None):
@@ -189,7 +189,7 @@ def count_weights(model: type[nn.Module], arguments: Mapping[str, object]) -> in
 
 
 def load(path: Path | str) -> Problem:
-    """Import a reference file and return everything about it that its cases need.
+    """Import a reference file and return its model, inputs, constants and family as a `Problem`.
 
     Args:
         path: A Python file in KernelBench's format.
@@ -241,10 +241,10 @@ def _at(problem: Problem, changed: tuple[tuple[str, int], ...]) -> Problem:
 
 
 def _forget(module: ModuleType) -> None:
-    """Remove a module whose problem is gone.
+    """Remove a module from sys.modules once the problem that it defines no longer exists.
 
     A process that checks many references would otherwise keep the classes of every configuration.
-    Each trace changes attributes of `nn.Module`, which takes time for each of its subclasses.
+    Each trace changes attributes of `nn.Module`, which takes time for each subclass of `nn.Module`.
     """
     if sys.modules.get(module.__name__) is module:
         del sys.modules[module.__name__]
@@ -279,7 +279,7 @@ def _of_module(
     constants: Mapping[str, int],
     family: Family | None,
 ) -> Problem:
-    """Return the problem that a module defines; its family is determined unless given."""
+    """Return the problem that a module defines; its family is recognised if `family` is None."""
     model = _model_class(module, path)
     call, arguments, defaults = _bind(model, module, path)
     inputs, numbers = _input_specs(module, path)
@@ -301,7 +301,10 @@ def _of_module(
 
 
 def _problem_error(error: Exception, path: Path, why: str) -> ProblemError:
-    """Return the error for an exception of a reference: a missing package explains any."""
+    """Return the error for an exception of a reference; `why` is the reason in its message.
+
+    If a missing package caused the exception, the message is about the package instead.
+    """
     return ProblemError(f"{path}: {why_missing(error, path.parent) or why}")
 
 
@@ -359,7 +362,7 @@ def _model_class(module: ModuleType, path: Path) -> type[nn.Module]:
 
 
 def _init_inputs(module: ModuleType, path: Path) -> ConstructorCall:
-    """Return the call in get_init_inputs(): a list, a dict, or KernelBench's [[...], {...}]."""
+    """Return the arguments that get_init_inputs() gives: a list, a dict, or [[...], {...}]."""
     try:
         given = module.get_init_inputs()
     except Exception as error:
@@ -379,7 +382,7 @@ def _init_inputs(module: ModuleType, path: Path) -> ConstructorCall:
 def _bind(
     model: type[nn.Module], module: ModuleType, path: Path
 ) -> tuple[ConstructorCall, dict[str, object], dict[str, object]]:
-    """Return the problem's own call, its arguments by name, and `Model`'s defaults."""
+    """Return the call in get_init_inputs(), all arguments by name, and `Model`'s defaults."""
     call = _init_inputs(module, path)
     # nn.Module's own signature is (*args, **kwargs), but it accepts no arguments.
     takes_any = model.__init__ is nn.Module.__init__
@@ -455,10 +458,10 @@ def _input_specs(module: ModuleType, path: Path) -> tuple[tuple[InputSpec, ...],
 
 
 class _RandomOperatorFinder(WatchingShapes):
-    """A mode that finds an operator which draws random numbers.
+    """A dispatch mode that finds operators which draw random numbers.
 
     Attributes:
-        name: Name of the first such operator; empty if there was none.
+        name: Name of the first operator that draws random numbers; empty if there was none.
     """
 
     def __init__(self) -> None:
@@ -495,10 +498,12 @@ def _with_outputs(problem: Problem) -> Problem:
     """Check that forward accepts the inputs and returns deterministic tensors, on the meta device.
 
     Returns:
-        The problem with the number and dtypes of its outputs.
+        The problem with the number and dtypes of its outputs; unchanged if forward fails on the
+        meta device.
 
     Raises:
-        ProblemError: The check failed.
+        ProblemError: Forward does not take the inputs, draws random numbers, or returns other
+            things than tensors.
     """
     path = problem.path
     count = len(problem.inputs) + len(problem.numbers)

@@ -10,7 +10,7 @@ from harness.system.errors import UsageError
 
 
 def reference_files(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """Return the absolute paths of reference files, given directly or in folders, each once.
+    """Return the absolute path of each reference file in `paths`, or in a folder of `paths`.
 
     Raises:
         ProblemError: A folder contains no reference.
@@ -25,7 +25,7 @@ def reference_files(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
-    """Load reference files, given directly or in folders.
+    """Load each reference file in `paths`, or in a folder of `paths`.
 
     Raises:
         ProblemError: A file is not a reference, a folder contains none, or two have the same name.
@@ -41,7 +41,7 @@ def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
 
 
 def named(problems: Sequence[Problem], name: str | None) -> tuple[Problem, ...]:
-    """Return the problem with a name, or all problems if the name is None.
+    """Return the problem called `name` in a tuple, or all problems if `name` is None.
 
     Raises:
         UsageError: No problem has that name.

@@ -45,14 +45,15 @@ Arrangement = Literal[
 
 @dataclass(frozen=True)
 class Run:
-    """One forward call.
+    """One forward call of a case: a distribution of inputs and a set of weights.
 
     Attributes:
         name: Unique among a case's runs.
         distribution: Distribution of the inputs.
-        weights: Name of the set of weights. A change of set gives new weights to the same instance.
-        otherwise: Distributions to use, in this order, if the reference is not defined for the
-            first one.
+        weights: Name of the set of weights. When the set changes, the same instance of `ModelNew`
+            gets the new weights.
+        otherwise: Distributions to use instead, in this order, if the reference is not defined for
+            inputs of `distribution`.
     """
 
     name: str
@@ -67,18 +68,18 @@ class Run:
 
     @property
     def is_beyond_half(self) -> bool:
-        """True if float16 overflows to infinities; no other precision class does."""
+        """True if the inputs make float16 overflow; no other precision class overflows."""
         return self.distribution == "huge"
 
     @property
     def is_dense(self) -> bool:
-        """True if every input matters; for an impulse, nearly all inputs are 0."""
+        """False for an impulse, whose elements are nearly all 0; True for all other inputs."""
         return self.distribution != "impulse"
 
     @property
     def is_plain(self) -> bool:
-        """True if every term of a sum is visible.
+        """True if every term of a sum has a visible effect on the output.
 
-        No term is 0, or small beside others such as the bias.
+        No term is 0, or small compared with others such as the bias.
         """
         return self.distribution in ("own", "uniform", "normal") and self.weights != "D"

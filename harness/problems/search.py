@@ -1,4 +1,4 @@
-"""The starting data of a search for failures outside the grid."""
+"""Parameters of a search for failing configurations outside the grid of cases."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from harness.problems.problem import Problem
 
 @dataclass(frozen=True)
 class Search:
-    """A search for a failing case, after all cases of a grid were right.
+    """Parameters of a search for a failing case, made after all cases of a grid were right.
 
     Attributes:
-        seconds: Duration of the search.
-        taken: Those of the problem's own constructor arguments that the submission takes too.
-        numbers: Integers that the submission's text states.
+        seconds: Duration of the search, in seconds.
+        taken: The reference's own constructor arguments that the submission accepts too, by name.
+        numbers: Integers in the submission's text that may be sizes.
     """
 
     seconds: float
@@ -25,7 +25,7 @@ class Search:
 
 
 def search_for(problem: Problem, submission: Submission, seconds: float) -> Search | None:
-    """Return the search for a submission, or None if its duration is 0."""
+    """Return the parameters of a search for one submission, or None if `seconds` is 0."""
     if not seconds:
         return None
     return Search(seconds, taken_by(submission, problem), submission.numbers)

@@ -30,11 +30,11 @@ _MOST_OPERATORS = 1 << 11
 
 
 class ProblemSizes:
-    """The implementation of `families.family.Sizes` for a problem.
+    """The implementation of `families.family.Sizes` for one reference.
 
     Args:
         problem: The reference.
-        taken: Names of the constructor arguments that the submission takes too.
+        taken: Names of the reference's constructor arguments that the submission takes too.
     """
 
     def __init__(self, problem: Problem, taken: frozenset[str]) -> None:
@@ -44,9 +44,9 @@ class ProblemSizes:
 
     @cached_property
     def constants(self) -> Mapping[str, int]:
-        """The reference's own constants, by name.
+        """Values of the constants in the reference's file, by name.
 
-        A literal 1 is one of them if it may be another size.
+        A literal 1 is included only if the reference also accepts a 2 in its place.
         """
         own = self._problem
         return {
@@ -57,15 +57,16 @@ class ProblemSizes:
 
     @cached_property
     def of_inputs(self) -> frozenset[str]:
-        """Names of the constants that its inputs are made from."""
+        """Names of the constants that the reference's `get_inputs` reads."""
         return names_of_inputs(self._problem.tree)
 
     @cached_property
     def of_broadcasts(self) -> frozenset[str]:
         """Names of the constants that are a 1 in a weight's whole shape, as in `(channels, 1, 1)`.
 
-        With such a 1, a reference states the dimensions along which the weight is broadcast. They
-        are found by trial: set to 2, the constant changes a weight's shape, whose rank stays.
+        With such a 1, a reference states a dimension along which the weight is broadcast. These
+        constants are found by trial: setting one to 2 changes the shape of a weight, but not its
+        rank.
         """
         own = self._problem
         ones = [name for name, value in self.constants.items() if value == 1 and "[" in name]
@@ -85,15 +86,15 @@ class ProblemSizes:
         return _configuration(self._problem, problem, self._taken)
 
     def is_within(self, constants: Mapping[str, int], most: int) -> bool:
-        """Return whether a call reads, makes, multiplies or keeps at most so many elements.
+        """Return whether the work of a call (elements and multiplications) is at most `most`.
 
         The result is False in three more cases:
 
         - The reference does not accept the constants.
         - torch broadcasts a size 1, such as that of a mask of one row and column, over a size that
-          it must equal. The result then says nothing about the reference's intent.
-        - The call runs too many operators. Larger sizes are then not tried again, as they make no
-          loop shorter.
+          it should equal. The result then says nothing about the reference's intent.
+        - The call runs too many operators. Larger constants are then not tried again, as they make
+          no loop shorter.
         """
         if any(_is_no_less(constants, each) for each in self._endless):
             return False
@@ -109,7 +110,7 @@ def _is_no_less(constants: Mapping[str, int], than: Mapping[str, int]) -> bool:
 
 
 def _passed_shapes(own: Problem, constants: Mapping[str, int]) -> set[tuple[str, tuple[int, ...]]]:
-    """Return the names and shapes of weights whose shape is one of the constructor's arguments.
+    """Return names and shapes of the weights whose shape is passed as a constructor argument.
 
     The result is empty if the model cannot be built.
     """
@@ -140,7 +141,7 @@ def _configuration(own: Problem, problem: Problem, taken: Collection[str]) -> Co
 
 
 class _Work:
-    """The work of a call with other constants, measured only as far as it has to be known.
+    """The work of a call with given constants, measured only as far as a limit requires.
 
     Attributes:
         is_endless: True if the call turned out to run too many operators.
@@ -154,7 +155,7 @@ class _Work:
         self._more_than = -1
 
     def is_within(self, most: int) -> bool:
-        """Return whether the work is at most so many numbers."""
+        """Return whether the work (elements and multiplications) is at most `most`."""
         if self._numbers is None and most > self._more_than:
             try:
                 self._numbers = self._measured(most)
@@ -163,10 +164,10 @@ class _Work:
         return self._numbers is not None and self._numbers <= most
 
     def _measured(self, most: int) -> float:
-        """Return the work; infinite for sizes that are no case.
+        """Measure the work; return infinity for constants that cannot make a case.
 
         Raises:
-            TooLargeError: It is more than `most`.
+            TooLargeError: The work is more than `most`.
         """
         try:
             problem = self._own.at(self._constants)
@@ -191,9 +192,9 @@ def _work(own: Problem, constants: _Constants) -> _Work:
 
 @lru_cache(maxsize=1 << 4)
 def _own_operations(own: Problem) -> Sequence[Operation]:
-    """Return the operators at the reference's own sizes.
+    """Return the operators of a call at the reference's own sizes.
 
-    The result is empty if they are too many, or if the reference needs values.
+    The result is empty if there are too many operators, or if the reference reads tensor values.
     """
     try:
         return work_of(own, _configuration(own, own, own.arguments), _MOST_OPERATORS).operations
@@ -203,9 +204,10 @@ def _own_operations(own: Problem) -> Sequence[Operation]:
 
 @lru_cache(maxsize=1 << 8)
 def _may_be_2(own: Problem, name: str) -> bool:
-    """Return whether the reference accepts a 2 in place of a size of 1, and nothing else changed.
+    """Return whether the reference accepts a 2 for one constant of 1, with all others unchanged.
 
-    If torch then broadcasts another size of 1 over the 2, the 1 states a broadcast.
+    The result is False if torch then broadcasts another size of 1 over the 2. In that case, the 1
+    states a broadcast.
     """
     operations = _own_operations(own)
     try:
@@ -218,10 +220,11 @@ def _may_be_2(own: Problem, name: str) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def _works(own: Problem, constants: _Constants) -> bool:
-    """Return whether the reference accepts the constants, by a call like the oracle's.
+    """Return whether the reference accepts the constants, by a call in float64 on the CPU.
 
-    On the meta device, or in float32, torch accepts more than in float64 on the CPU. A call with an
-    empty output does not count, as it checks nothing.
+    The expected outputs are computed in the same way. On the meta device, or in float32, torch
+    accepts more constants. The result is False for an empty output, as it checks nothing, and for
+    too much work.
     """
     if not _work(own, constants).is_within(_MOST_TRIED):
         return False

@@ -1,4 +1,4 @@
-"""Information in a submission's text about the sizes that its kernels are made for."""
+"""Signs in a submission's text of the sizes and devices that its kernels are made for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MULTIPROCESSORS = re.compile(r"multi_?processor_?count", re.IGNORECASE)
 
 
 def without_comments(text: str) -> str:
-    r"""Return a text without comments of C++ and Python, and without directives but `#define`.
+    r"""Return a text without comments of C++ and Python, and without directives except `#define`.
 
     >>> without_comments("int a; /* b */ // c" + chr(10) + "  #pragma d" + chr(10) + "# define E")
     'int a;  \n\n# define E'
@@ -34,7 +34,9 @@ def without_comments(text: str) -> str:
 
 
 def numbers_in(text: str) -> tuple[int, ...]:
-    """Return the integers that a text states outside comments, the most frequent first.
+    """Return the integers in a text that may be sizes, the most frequent first.
+
+    These are integers from 4 to 2048, and 65,535. Comments are ignored; `1 << 7` counts as 128.
 
     >>> numbers_in("constexpr int TILE = 64;  // not 63" + chr(10) + "x[128] + y[64] * 2.5f")
     (64, 128)
@@ -52,13 +54,13 @@ def _is_size(number: int) -> bool:
 
 
 def counts_multiprocessors(text: str) -> bool:
-    """Return whether the text queries the device's multiprocessors, as persistent kernels do."""
+    """Return whether a text queries the device's multiprocessor count, as persistent kernels do."""
     return bool(_MULTIPROCESSORS.search(text))
 
 
 def multiplies_matrices(text: str) -> bool:
-    """Return whether the text uses tensor cores.
+    """Return whether a text names a tensor-core instruction: mma, wmma or wgmma.
 
-    The simulator computes their many products in little time.
+    The simulator computes the many products of such an instruction in little time.
     """
     return bool(_MATRIX_INSTRUCTION.search(without_comments(text)))

@@ -1,4 +1,4 @@
-"""Inputs of a reference's `get_inputs`, made from other random numbers.
+"""Inputs that a reference's `get_inputs` makes from other random numbers than its own.
 
 The author's `get_inputs` states the structure of an input: a matrix is triangular, rows are
 normalised, labels are classes. So the harness replaces the random numbers that the inputs are made
@@ -36,12 +36,11 @@ def inputs_from(
 ) -> tuple[Tensor, ...]:
     """Return a reference's inputs, made from random floating-point numbers of another distribution.
 
-    Integers and permutations stay, because the reference indexes with them as classes and
-    positions.
+    Random integers and permutations stay, because the reference uses them as classes and positions.
 
     Args:
-        make_inputs: The reference's function, seeded.
-        distribution: The distribution to draw instead; `own` for no change.
+        make_inputs: The reference's `get_inputs`, with a fixed seed.
+        distribution: The distribution to draw from instead; `own` changes nothing.
         generator: The random generator.
     """
 
@@ -59,7 +58,7 @@ def inputs_from(
 def touched_from(
     make_inputs: Callable[[], Sequence[Tensor]], generator: Generator
 ) -> tuple[Tensor, ...]:
-    """Return a reference's inputs, with one of the random numbers in each tensor replaced."""
+    """Return a reference's inputs, with one number replaced in each tensor of random numbers."""
     with _Drawing(lambda values, _: touch(values, generator)):
         return _contiguous(make_inputs())
 
@@ -69,11 +68,13 @@ def _contiguous(made: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 class _Drawing(Watching):
-    """A mode that changes the random numbers of one thread's calls.
+    """A dispatch mode that changes random numbers as soon as torch has drawn them.
+
+    Only the calls of the current thread are affected.
 
     Args:
         change: Changes a tensor of random numbers in place. Its second argument is True for the
-            first tensor.
+            first tensor that is drawn.
     """
 
     def __init__(self, change: Callable[[Tensor, bool], None]) -> None:

@@ -1,4 +1,4 @@
-"""Runs of a case, and the inputs and weights of each run.
+"""Runs (forward calls) of a case, and the inputs and weights of each run.
 
 All values come from `torch.Generator`s whose seeds derive from the case's seed. So a run can be
 replayed from the case alone, on any machine. The generators are on the CPU, except for inputs of
@@ -37,7 +37,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Values:
-    """The values of a run.
+    """The weights and inputs of a run.
 
     Attributes:
         weights: Weights by their names in `Model`.
@@ -55,10 +55,10 @@ class Call:
     Attributes:
         name: Unique among the case's calls: the run's name, with an addition unless the kind is
             `first`.
-        run: The run, which has the weights and the inputs.
+        run: The run, which determines the weights and the inputs.
         kind: `first`: the run's values. `again`: the same values once more. `touched`: the same
-            values with one number replaced, which a kernel that compares only a few inputs with a
-            cache misses. `arranged`: the same values in another memory layout.
+            values with one number replaced, to find a kernel that caches outputs and compares only
+            a few inputs. `arranged`: the same values in another memory layout.
         arrangement: Layout of the inputs in memory.
     """
 
@@ -69,18 +69,27 @@ class Call:
 
 
 def runs_for(problem: Problem) -> tuple[Run, ...]:
-    """Return the runs of each of a problem's cases for which its reference is defined."""
+    """Return the runs (sets of input values) of a problem's cases.
+
+    Runs on whose inputs the reference fails, or has outputs that are not finite, are left out.
+    """
     return _runs_for(problem)[0]
 
 
 def undefined_runs(problem: Problem) -> tuple[str, ...]:
-    """Return the names of the runs whose values the reference is not defined for."""
+    """Return the names of the runs (sets of input values) that a problem's cases leave out.
+
+    On their inputs, the reference fails or has outputs that are not finite.
+    """
     return _runs_for(problem)[1]
 
 
 @lru_cache(maxsize=256)
 def _runs_for(problem: Problem) -> tuple[tuple[Run, ...], tuple[str, ...]]:
-    """Return the runs that a reference is defined for, and the names of the others."""
+    """Return the runs on whose inputs a reference is defined, and the names of the other runs.
+
+    A reference is defined where all its outputs are finite.
+    """
     small = _cut_down(problem)
     runs = [*_runs_that_differ(problem, small or problem)]
     if small is None:
@@ -93,7 +102,7 @@ def _runs_for(problem: Problem) -> tuple[tuple[Run, ...], tuple[str, ...]]:
 
 
 def _runs_that_differ(problem: Problem, configuration: Configuration | Problem) -> Iterator[Run]:
-    """Yield all runs of the family; that with sparse weights only if the model has matrices."""
+    """Yield the family's runs, without the one with sparse weights if there are no matrices."""
     for run in problem.family.runs:
         if run.weights != "D" or _has_matrices(problem.at(configuration.constants), configuration):
             yield run
@@ -109,18 +118,25 @@ def _has_matrices(problem: Problem, configuration: Configuration | Problem) -> b
 
 @lru_cache(maxsize=256)
 def _cut_down(problem: Problem) -> Configuration | None:
-    """Return a small configuration for trial calls; None if the family needs none."""
+    """Return a small configuration for trial calls; None if the family cuts down no constants."""
     return next(problem.family.cut_down(ProblemSizes(problem, frozenset(problem.arguments))), None)
 
 
 def _where_defined(problem: Problem, configuration: Configuration, run: Run) -> Run | None:
-    """Return a run with the first of its distributions that is defined; None if none is."""
+    """Return a run with the first of its distributions for which the reference is defined.
+
+    A reference is defined where all its outputs are finite. The result is None if the reference is
+    defined for none of the run's distributions.
+    """
     ways = (replace(run, distribution=each) for each in (run.distribution, *run.otherwise))
     return next((each for each in ways if _is_defined(problem, configuration, each)), None)
 
 
 def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> bool:
-    """Return whether the reference's outputs are finite in float64, float32 and its own dtype."""
+    """Return whether the outputs on a run's inputs are finite.
+
+    The reference is called in float64, in float32 and in the dtype of its output.
+    """
     generator = Generator().manual_seed(0)
     try:
         model = problem.build(configuration.arguments, seed=0)
@@ -139,12 +155,12 @@ def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> boo
 
 
 def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
-    """Return a case's calls on one instance, in an order that depends on the secret seed.
+    """Return a case's calls on one instance of `ModelNew`, in an order drawn from the secret seed.
 
-    Every run has one call. Some cases have one or two additional calls, and the problem's own
-    configuration has both kinds. Cases for sizes or layouts alone have one run, since the other
-    cases have all values. That run does not have exact numbers: beside large ones, a missing bias
-    could pass for rounding.
+    Every run (set of input values) has one call. Some cases also repeat a call, or repeat one with
+    a number replaced. The problem's own configuration (the sizes in its file) does both. Cases that
+    only vary sizes or layouts have one run, since the other cases try all values. That run does not
+    use exact numbers: they are large, and beside them a missing bias could pass for rounding.
     """
     first_run = runs_for(problem)[0]
     if case.label == "aimed":
@@ -181,16 +197,16 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
 
 
 def _ways_of_vast(case: Case) -> tuple[Arrangement, ...]:
-    """Return the vast arrangements for a case.
+    """Return the arrangements of very large inputs (vast.py) for a case.
 
-    For several channels this is `wide` only: the others would exceed the address space.
+    For several channels this is `wide` only: the other arrangements would exceed the address space.
     """
     has_channels = math.prod(case.input_shapes[0][1:-1]) > 1
     return tuple(way for way in VAST if (way == "wide") == has_channels)
 
 
 def initialisation_seed(case: Case) -> int:
-    """Return the seed for `torch.manual_seed` with which `Model` initialises to weights A."""
+    """Return the seed for `torch.manual_seed` with which `Model` initialises the weights A."""
     return _derived_seed(case, "initialisation")
 
 
@@ -207,8 +223,9 @@ def values_for(
         problem: The reference of the case.
         case: One of `cases_for(problem, ...)`.
         run: One of `runs_for(problem)`.
-        weights: The run's weights if they were drawn before; drawing them again gives the same.
-        device: Device on which inputs are drawn that the reference does not make itself.
+        weights: The run's weights if they were drawn before; None to draw them again, with the same
+            result.
+        device: Device on which inputs are drawn, unless the reference's `get_inputs` makes them.
 
     Returns:
         Weights as in `Model`'s state_dict, on the CPU; inputs with the case's shapes and dtypes.
@@ -229,7 +246,7 @@ def output_shapes(problem: Problem, case: Case) -> tuple[tuple[int, ...], ...]:
     """Return the shapes of the reference's outputs, found on the meta device without computation.
 
     Raises:
-        Exception: An exception of a reference that needs values.
+        Exception: The reference fails on the meta device, for example because it reads values.
     """
     with torch.device("meta"):
         model, arguments = on_meta(problem, case)
@@ -238,13 +255,16 @@ def output_shapes(problem: Problem, case: Case) -> tuple[tuple[int, ...], ...]:
 
 
 def numbers_given(problem: Problem, case: Case) -> int:
-    """Return the number of elements of all weights and inputs together, which are not made."""
+    """Return how many elements a case's weights and inputs have, without making these."""
     inputs = sum(map(math.prod, case.input_shapes))
     return inputs + count_weights(problem.model, case.arguments)
 
 
 def elements_of(problem: Problem, case: Case) -> int:
-    """Return the number of elements of all inputs and outputs together."""
+    """Return how many elements a case's inputs and outputs have.
+
+    If the output shapes cannot be found, the outputs count as many elements as the inputs.
+    """
     inputs = sum(math.prod(shape) for shape in case.input_shapes)
     try:
         return inputs + sum(map(math.prod, output_shapes(problem, case)))
@@ -261,8 +281,8 @@ def values_of_call(
 ) -> Values:
     """Return a call's weights and inputs: those of its run, changed as the call's kind says.
 
-    For a vast input they are the values of its parts. `weights` and `device` are as in
-    `values_for`.
+    For a very large input (vast.py), the inputs are the parts that exist in memory. `weights` and
+    `device` are as in `values_for`.
     """
     if (parts := vast_of(problem, case, call.arrangement)) is not None:
         shapes = tuple((len(parts.starts), *shape[1:]) for shape in case.input_shapes)
@@ -286,7 +306,7 @@ def values_of_call(
 
 
 def vast_of(problem: Problem, case: Case, arrangement: Arrangement) -> Vast | None:
-    """Return a case's vast input; None if the arrangement is not a vast one."""
+    """Return the shapes and parts of a case's very large input; None for ordinary arrangements."""
     if arrangement not in VAST:
         return None
     (shape,) = case.input_shapes
@@ -299,7 +319,7 @@ def vast_of(problem: Problem, case: Case, arrangement: Arrangement) -> Vast | No
 def _are_made(problem: Problem, case: Case) -> bool:
     """Return whether the reference's `get_inputs` makes a case's inputs.
 
-    It makes them in one set of shapes only.
+    `get_inputs` makes inputs in one set of shapes only: those that its file states.
     """
     return problem.family.inputs_are_made and case.input_shapes == problem.input_shapes
 
@@ -318,7 +338,7 @@ def _derived_seed(case: Case, purpose: str) -> int:
 
 
 def weights_for(problem: Problem, case: Case, which: Weights) -> dict[str, Tensor]:
-    """Return a set of weights: CPU tensors by their names in `Model`'s state_dict.
+    """Return the set of weights called `which`: CPU tensors by their names in the state_dict.
 
     Buffers that a call of `Model` changes for the next call are left out, such as the running
     statistics of a batch norm.
@@ -348,8 +368,8 @@ def _written(problem: Problem) -> frozenset[str]:
 def unused_weights(problem: Problem) -> frozenset[str]:
     """Return the names of the weights that no output of the reference depends on.
 
-    A trace of the reference at small sizes shows which those are. If it cannot be traced, no weight
-    counts as unused.
+    They are found by a trace of the reference at small sizes. If the reference cannot be traced, no
+    weight counts as unused.
     """
     small = _cut_down(problem)
     at = problem.at(small.constants) if small else problem

@@ -1,8 +1,8 @@
 """Inputs of very many rows or positions, of which only a few parts exist in memory.
 
-The rest of such an input consists of zeros that are not stored. Only those blocks of a launch run
-that write, or may write, where the parts are. A wrapped index reads or writes elsewhere: outside
-all memory, or at a place where a part shows the error.
+The rest of such an input consists of zeros that are not stored. The simulator runs only the blocks
+of a launch that write, or may write, to the positions of the parts. An index that wraps at 32 bits
+reads or writes elsewhere: outside all memory, or in another part, where the error shows.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Vast:
-    """A vast input, its output, and the positions of the parts of both.
+    """A very large input, its output, and the positions of the parts of both that exist in memory.
 
     Attributes:
-        along: The dimension that is so long.
+        along: Index of the dimension that is very long.
         input_shape: Shape of the whole input.
         output_shape: Shape of the whole output.
-        starts: Start of each of the input's parts along that dimension; each part is one row of the
-            values.
-        part: Length of each of these parts.
-        output_starts: Start of each of the output's parts.
-        output_part: Length of each of these parts.
+        starts: Start of each of the input's parts along that dimension; each part holds one row of
+            the drawn values.
+        part: Length of each of the input's parts along that dimension.
+        output_starts: Start of each of the output's parts along that dimension.
+        output_part: Length of each of the output's parts along that dimension.
     """
 
     along: int
@@ -56,23 +56,23 @@ class Vast:
 
     @property
     def numbers_of_output(self) -> int:
-        """Number of elements of all the output's parts together."""
+        """Number of elements of all parts of the output together."""
         others = math.prod(self.output_shape) // self.output_shape[self.along]
         return len(self.output_starts) * self.output_part * others
 
     @property
     def lie_beyond(self) -> tuple[bool, ...]:
-        """Flags, one for each of the output's parts: True if its middle's index exceeds 32 bits."""
+        """Flags, one for each part of the output: True if its middle has index 2**32 or more."""
         width = math.prod(self.output_shape[self.along + 1 :])
         middles = (start + self.output_part / 2 for start in self.output_starts)
         return tuple(middle * width >= 1 << _BITS[-1] for middle in middles)
 
     @property
     def places(self) -> tuple[float, ...]:
-        """Relative positions of the parts' middles, from 0 to 1.
+        """Relative positions of the middles of the output's parts, from 0 to 1.
 
-        First come positions along the dimension, then positions in the whole output for a few
-        channels.
+        First come positions along the very long dimension. If there are several channels, positions
+        in the whole output follow: those in the first, the middle and the last channel.
         """
         length = self.output_shape[self.along]
         along = [(start + self.output_part / 2) / length for start in self.output_starts]
@@ -82,13 +82,13 @@ class Vast:
 
 
 def vast(arrangement: VastArrangement, shape: Shape, output: Shape, step: int) -> Vast:
-    """Return a vast input and its output.
+    """Return the shapes and parts of a very large input and of its output.
 
     Args:
-        arrangement: The way in which it is vast.
-        shape: Shape of any small input: rows, channels, positions. A vast input has as many
-            channels. For each row of the values it has as many positions, or one part of them.
-        output: Shape of the corresponding output.
+        arrangement: The way in which the input is large, as `VastArrangement` explains.
+        shape: Shape of any small input: rows, channels, positions. The large input has as many
+            channels, and each of its parts has as many positions.
+        output: Shape of the output for the small input.
         step: Number of output positions for one input position.
     """
     if arrangement == "rows":
@@ -97,11 +97,11 @@ def vast(arrangement: VastArrangement, shape: Shape, output: Shape, step: int) -
 
 
 def _of_rows(shape: Shape, output: Shape) -> Vast:
-    """Return a vast input of many rows; its parts are single rows.
+    """Return the shapes and parts of an input of very many rows; its parts are single rows.
 
-    If input and output are of similar size, both have more than 2^32 elements; otherwise only the
-    larger has. The excess of one of them is a few elements, so a count that wraps at 32 bits is
-    that small. The simulator runs a launch of so few blocks completely.
+    If input and output are of similar size, both have more than 2**32 elements; otherwise only the
+    larger one has. The excess of one of them is at most two rows, so a count that wraps at 32 bits
+    is that small. The simulator then runs all blocks of the launch.
     """
     widths = math.prod(shape[1:]), math.prod(output[1:])
     are_alike = max(widths) < 2 * min(widths)
@@ -113,10 +113,11 @@ def _of_rows(shape: Shape, output: Shape) -> Vast:
 
 
 def _of_positions(shape: Shape, output: Shape, step: int, marks: Sequence[int]) -> Vast:
-    """Return a vast input of many positions, whose output exceeds the last of `marks`, in bits.
+    """Return the shapes and parts of an input of very many positions.
 
-    A length that wraps at that number of bits is still positive, so a kernel with this mistake
-    runs.
+    The parts lie where the output reaches 2**mark positions, for each of `marks`, and at both ends.
+    A length that wraps at the last mark's number of bits is still positive, so a kernel with this
+    mistake runs.
     """
     part, given = shape[-1], output[-1]
     length = (1 << marks[-1]) // step + 2 * part

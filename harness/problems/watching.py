@@ -1,4 +1,4 @@
-"""Dispatch modes that see each operator which torch runs while they are entered."""
+"""Dispatch modes that observe each operator which torch runs while the mode is entered."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """A base class for dispatch modes that avoids the import of torch's compiler.
 
-    torch excludes the handler of an ordinary mode from its compiler at the first operator. That
-    imports the compiler, which takes a second of processor time. Nothing is compiled here.
+    At the first operator in an ordinary mode, torch excludes the mode's handler from compilation.
+    This imports the compiler, which takes a second of processor time. The harness compiles nothing.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,8 @@ class Call(NamedTuple):
         args: Positional arguments.
         kwargs: Keyword arguments.
         result: Result of the operator.
-        key: A key that is equal for calls of the operator with equal shapes; None if unknown.
+        key: A key that is equal for calls of the operator with equal shapes and numbers; None if an
+            argument has no key.
     """
 
     func: Any
@@ -57,7 +58,7 @@ class WatchingShapes(Watching):
     argument.
 
     Args:
-        known: A cache that several modes share; None for one of its own.
+        known: A cache of results that several modes share; None for a new cache.
     """
 
     def __init__(self, known: dict[Hashable, Any] | None = None) -> None:
@@ -87,14 +88,14 @@ class WatchingShapes(Watching):
         return result
 
     def called(self, call: Call) -> None:
-        """Handle a call; subclasses override this."""
+        """Handle an operator call; does nothing unless a subclass overrides it."""
 
 
 _WRITTEN = object()
 
 
 class _UnlikeOthersError(Exception):
-    """An argument prevents a cache key: a tensor outside meta, or a value that is not hashable."""
+    """Error for an argument without a cache key: a tensor outside meta, or an unhashable value."""
 
 
 def _described(value: Any) -> Hashable:
@@ -113,7 +114,7 @@ def _described(value: Any) -> Hashable:
 
 
 class _Shape(tuple[Any, ...]):
-    """A tensor's shape, strides and dtype."""
+    """A tensor's shape, strides and dtype, which stand for the tensor in a cache of results."""
 
 
 def _each(function: Callable[[Any], Any], result: Any) -> Any:
@@ -137,14 +138,14 @@ def _of_shape(value: Any) -> Any:
 
 @lru_cache(maxsize=1 << 12)
 def _makes_anew(func: Any) -> bool:
-    """Return whether an operator's results are neither views of its operands nor the operands."""
+    """Return whether an operator's results are neither its operands nor views of them."""
     schema = func._schema
     return all(each.alias_info is None for each in (*schema.arguments, *schema.returns))
 
 
 @lru_cache(maxsize=1 << 12)
 def _writes(func: Any) -> bool:
-    """Return whether an operator writes only to its first operand, and returns it."""
+    """Return whether an operator writes only to its first operand, and returns that operand."""
     schema = func._schema
     written = [place for place, each in enumerate(schema.arguments) if each.alias_info is not None]
     return bool(schema.is_mutable) and written == [0] and len(schema.returns) == 1

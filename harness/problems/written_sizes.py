@@ -1,8 +1,8 @@
-"""Signs in a submission's text that it is written for the problem's own sizes alone.
+"""Signs in a submission's text that it only supports the sizes in the reference's file.
 
-The signs are integers that equal a size of the problem or a product of its sizes. They count only
-for sizes that the simulator cuts down, and only in code that a call can reach: not in comments, in
-docstrings, or in copies of the reference's `get_inputs`.
+The signs are integers that equal such a size or a product of these sizes. They count only for sizes
+that the simulator cuts down, and only in code that a call can reach. Comments, docstrings and
+copies of the reference's `get_inputs` do not count.
 """
 
 from __future__ import annotations
@@ -60,9 +60,11 @@ class Stated:
     """The integers that the code of a submission states.
 
     Attributes:
-        every: All of them.
-        sizes: Those with a place that is not one of a block or a tile.
-        named: Those with a name, such as `#define ROWS 128`, that is not one of a block or a tile.
+        every: All integers in the code.
+        sizes: Integers that are used at least once as something other than the size of a block or a
+            tile.
+        named: Integers with a name, such as `#define ROWS 128`, that does not suggest the size of a
+            block or a tile.
         has_fixed_grid: True if a launch has a number of blocks that is written into the code.
     """
 
@@ -73,15 +75,17 @@ class Stated:
 
 
 def sign_of(text: str, constants: Iterable[int], native: Shapes, cut: Shapes) -> Sign | None:
-    """Return whether a submission's text depends on the problem's own sizes; None for no sign.
+    """Return whether a submission's text depends on the sizes in the reference's file.
 
-    A large number, an odd one such as 224, and a number with a name are clear signs.
+    The result is "clear", "possible", or None for no sign. A size above 1024, one such as 224 that
+    is not a power of two, and one with a name are clear signs.
 
     Args:
         text: The submission's text.
-        constants: The problem's constants that are cut down, at their own values.
-        native: Shapes of the problem's own inputs and outputs.
-        cut: The same shapes where they are cut down.
+        constants: Values, in the reference's file, of the constants that are cut down for the
+            simulator.
+        native: Shapes of the inputs and outputs at the sizes in the reference's file.
+        cut: Shapes of the same tensors after they are cut down.
     """
     stated = stated_in(text)
     single = {*constants, *_products(native, cut, most=1)}
@@ -97,7 +101,7 @@ def sign_of(text: str, constants: Iterable[int], native: Shapes, cut: Shapes) ->
 
 
 def stated_in(text: str) -> Stated:
-    r"""Return the integers in a submission's code; none if the text does not parse.
+    r"""Return the integers in a submission's code; empty sets if the text does not parse.
 
     >>> stated = stated_in('run("x[2 * 100]; int rows = 128; int tile = 16; // 99"); size = 77')
     >>> sorted(stated.every), sorted(stated.named)
@@ -119,7 +123,7 @@ def stated_in(text: str) -> Stated:
 
 
 def _products(native: Shapes, cut: Shapes, most: int = _MOST_DIMENSIONS) -> Iterator[int]:
-    """Yield the product of any dimensions, at most so many, of which at least one is cut down."""
+    """Yield each product of at most `most` dimensions of a shape, at least one of them cut down."""
     for shape, small in zip(native, cut, strict=False):
         if len(shape) != len(small) or len(shape) > _MOST_DIMENSIONS:
             continue
@@ -131,9 +135,10 @@ def _products(native: Shapes, cut: Shapes, most: int = _MOST_DIMENSIONS) -> Iter
 
 
 def _grids(stated: Iterable[int], totals: Iterable[int]) -> Iterator[int]:
-    """Yield the stated numbers of blocks that, with a stated number of threads, make a whole shape.
+    """Yield the stated integers that may be the number of blocks for a whole tensor.
 
-    Each thread may take several numbers at a time.
+    With a stated number of threads, such a number of blocks covers one of `totals` exactly. Each
+    thread may process 1, 2, 4 or 8 elements.
     """
     numbers = [each for each in stated if each >= LEAST_SIZE]
     threads = {each * n for each in numbers if each <= _MOST_THREADS for n in _AT_ONCE}
@@ -142,9 +147,9 @@ def _grids(stated: Iterable[int], totals: Iterable[int]) -> Iterator[int]:
 
 
 def _code(module: ast.Module) -> Iterator[ast.Constant]:
-    """Yield the constants of a module that a call of `ModelNew` may use.
+    """Yield the literals of a module that a call of `ModelNew` may use.
 
-    A number with a name at the top of the file counts if the rest of the code uses that name.
+    A number that has a name at the top of the file counts if the rest of the code uses that name.
     """
     defined: dict[str, ast.expr] = {}
     used: list[ast.stmt] = []
@@ -180,21 +185,25 @@ def _names(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _is_for_tests(statement: ast.stmt) -> bool:
-    """Return whether a statement only makes inputs, or runs only where the file is a program."""
+    """Return whether a statement defines `get_inputs` or `get_init_inputs`, or tests `__name__`."""
     if isinstance(statement, ast.FunctionDef):
         return statement.name in _MADE_FOR_TESTS
     return isinstance(statement, ast.If) and "__name__" in _names([statement.test])
 
 
 def _docstrings(statement: ast.stmt) -> Iterator[ast.expr]:
-    """Yield the strings within a class or a function that are statements by themselves."""
+    """Yield all expressions in a class or a function that are statements, such as docstrings."""
     for node in ast.walk(statement):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield from (each.value for each in node.body if isinstance(each, ast.Expr))
 
 
 def _in_cuda(code: str) -> Iterator[tuple[int, bool, str]]:
-    """Yield each integer of C++ code, whether it is a block's or a tile's size, and its name."""
+    """Yield each integer of C++ code, whether it is the size of a block or tile, and its name.
+
+    A product of literals, or a shift of 1, is an integer too. The name is "" for an integer without
+    one.
+    """
     for found in _PRODUCT.finditer(code):
         name = _name_before(code, found)
         yield math.prod(map(int, found[0].split("*"))), bool(_OF_BLOCKS.search(name)), name
@@ -208,7 +217,10 @@ def _in_cuda(code: str) -> Iterator[tuple[int, bool, str]]:
 
 
 def _is_beside_block(code: str, found: re.Match[str], number: int) -> bool:
-    """Return whether a number stands where blocks' and tiles' sizes do; a large one never does."""
+    """Return whether the text around a number shows that it is the size of a block or a tile.
+
+    The result is False for numbers above 1024 and for those that are not powers of two.
+    """
     if number > _MOST_THREADS or number & number - 1:
         return False
     before = code[max(0, found.start() - _BEFORE) : found.start()]
@@ -217,6 +229,6 @@ def _is_beside_block(code: str, found: re.Match[str], number: int) -> bool:
 
 
 def _name_before(code: str, found: re.Match[str]) -> str:
-    """Return the name that a number is given, or ""."""
+    """Return the name that the code before a number gives it, or "" if there is none."""
     name = _NAME_OF.search(code[max(0, found.start() - _BEFORE) : found.start()])
     return next(filter(None, name.groups()), "") if name else ""

@@ -1,12 +1,12 @@
-"""Families of references: the cases, values, bounds, products and mistakes of each kind.
+"""Families (kinds) of references, each with its cases, values, error bounds and known mistakes.
 
 A family depends on `harness.problems` alone and runs nothing but the reference. `judging`, `speed`
-and `evaluate` ask it and use its results.
+and `evaluate` call its methods and use the results.
 
-To add a family, add one file here, or one folder if the file gets too long. It needs a class that
-derives from `AnyReference`, or from the family that it is a special case of. It also needs one
-object of that class, called `FAMILY`. Modules that have a `FAMILY` are found without registration.
-`family.py` lists all that a family can provide.
+To add a family, add one file here, or one folder if the file gets too long. The file needs a class
+that derives from `AnyReference`, or from the family that it is a special case of. The file also
+needs one object of that class, called `FAMILY`. Modules that have a `FAMILY` are found without
+registration. `family.py` lists all that a family can provide.
 """
 
 import functools
@@ -22,7 +22,10 @@ from harness.system.errors import HarnessError
 
 
 class FamilyError(HarnessError, ValueError):
-    """Error for an unknown family's name or an ambiguous reference; the message is one line."""
+    """Error for an unknown or duplicate family name, or a reference that two families recognise.
+
+    The message is one line.
+    """
 
 
 @functools.cache
@@ -46,10 +49,10 @@ def known() -> Mapping[str, Family]:
 
 
 def named(name: str) -> Family:
-    """Return the family of that name.
+    """Return the family with this name.
 
     Raises:
-        FamilyError: There is no such family.
+        FamilyError: There is no family with this name.
     """
     if name not in known():
         raise FamilyError(f"there is no family {name}; there are {', '.join(sorted(known()))}")
@@ -61,15 +64,16 @@ def family_of(
 ) -> Family:
     """Return the most special family that recognises a reference.
 
-    A family is more special than those that it derives from.
+    A family is more special than the families that its class derives from.
 
     Args:
         model: A `Model`, built with its own arguments.
-        arguments: Those arguments, by name.
-        inputs: The inputs that `Model` is made for.
+        arguments: The constructor arguments of `model`, by name.
+        inputs: Shapes and dtypes of the inputs that `model` is made for.
 
     Raises:
-        FamilyError: Two families recognise it, and neither is a special case of the other.
+        FamilyError: Two families recognise the reference, and neither is a special case of the
+            other.
         Exception: Any exception that the reference raises.
     """
     fitting = [one for one in known().values() if one.recognises(model, arguments, inputs)]

@@ -1,4 +1,4 @@
-"""The family of any reference: what holds without further knowledge of it."""
+"""The family of any reference: methods that need no further knowledge of the reference."""
 
 import math
 import random
@@ -40,10 +40,10 @@ _MOST_NUMBERS_OF_ALL_RUNS = 1 << 17
 
 
 class AnyReference:
-    """The family of all references, which the other families derive from.
+    """The family of all references, from which the other families derive.
 
-    They override what they know better. All that this class says holds for any reference, so that a
-    new family can start with few methods.
+    A special family overrides the methods for which it knows more. All methods here hold for any
+    reference, so a new family can start with few methods.
     """
 
     name = "any_reference"
@@ -72,7 +72,7 @@ class AnyReference:
     mistakes: Sequence[Mistake[Any]] = ()
 
     def vast(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """Return nothing: a kernel for a problem's own sizes only has to count as far as those."""
+        """Return nothing: a kernel need only support sizes up to those in the reference's file."""
         del taken
         return ()
 
@@ -84,48 +84,48 @@ class AnyReference:
         return True
 
     def corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """Return nothing: the valid values of the parameters are not known."""
+        """Return nothing: the valid values of the constructor parameters are not known."""
         del taken
         return ()
 
     def shared_memory_corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """Return nothing, as `corners` does."""
+        """Return nothing: the valid values of the constructor parameters are not known."""
         del taken
         return ()
 
     def covering(self, taken: Mapping[str, object], strength: int) -> Iterable[Configuration]:
-        """Return nothing, as `corners` does."""
+        """Return nothing: the valid values of the constructor parameters are not known."""
         del taken, strength
         return ()
 
     def aimed(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """Return nothing: the constants are varied, whatever a submission is made for."""
+        """Return nothing: `sized` varies the constants in the same way for all submissions."""
         del taken, own, numbers
         return ()
 
     def many_tiles(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """Return nothing, as `aimed` does."""
+        """Return nothing: `sized` varies the constants in the same way for all submissions."""
         del taken, own, numbers
         return ()
 
     def many_turns(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """Return nothing, as `aimed` does."""
+        """Return nothing: `sized` varies the constants in the same way for all submissions."""
         del taken, own, numbers
         return ()
 
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
-        """Return None: the valid values of the parameters are not known."""
+        """Return None: the valid values of the constructor parameters are not known."""
         del taken, chance
         return None
 
     def drawn_sizes(self, sizes: Sizes, chance: random.Random) -> Configuration | None:
-        """Return a random configuration that the reference works with."""
+        """Return a random configuration that the reference accepts; None if none was found."""
         return random_sizes(sizes, chance)
 
     def near(
@@ -135,58 +135,62 @@ class AnyReference:
         numbers: Sequence[int],
         chance: random.Random,
     ) -> Configuration | None:
-        """Return None, as `drawn` does."""
+        """Return None: the valid values of the constructor parameters are not known."""
         del base, taken, numbers, chance
         return None
 
     def simpler(
         self, configuration: Configuration, taken: Mapping[str, object]
     ) -> Iterable[Configuration]:
-        """Return nothing: the order of valid configurations is not known."""
+        """Return nothing: it is not known which smaller configurations are valid."""
         del configuration, taken
         return ()
 
     def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
-        """Return None: an id only names what differs from one reference's own constants."""
+        """Return None: an id has only the constants that differ from one reference's own."""
         del name, taken
         return None
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
         """Yield configurations in which the constants have values around warps, blocks and vectors.
 
-        Other values are small, or beyond 16 bits.
+        Other values are small, or exceed 16 bits.
         """
         return other_sizes(sizes, turns=strength - 1)
 
     def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
-        """Yield the problem's own configuration with its constants cut down until a call is quick.
+        """Yield the reference's configuration, with constants cut down until a call is quick.
 
-        Smaller ones follow. There are none if the file states no constants.
+        Smaller configurations follow. Nothing is yielded if the file states no constants.
         """
         return own_sizes(sizes) if sizes.constants else iter(())
 
     def largest_exact(self, configuration: Configuration) -> int:
-        """Return a number of 12 bits, which suits sums of up to 4095 terms."""
+        """Return 4095, an integer of 12 bits; float32 sums up to 4095 such integers exactly."""
         del configuration
         return LARGEST_EXACT
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
-        """Return all runs for small inputs, else only the indispensable ones.
+        """Return all runs if the inputs have at most 2**17 elements, else those of `indispensable`.
 
-        A run with far larger numbers at the ends is one of these. Among very many numbers of one
-        size, a kernel that leaves out the last one errs by less than rounding.
+        One of the latter has far larger numbers at the ends of tensors. Among very many numbers of
+        one size, a kernel that leaves out the last one errs by less than rounding.
         """
         is_small = self.work(configuration) <= _MOST_NUMBERS_OF_ALL_RUNS
         return runs if is_small else self.indispensable(runs)
 
     def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Return the run of the author's own inputs, and one whose ends are far larger numbers."""
+        """Return the run of the reference's own inputs, and one with large numbers at the ends.
+
+        The second has far larger numbers at the ends of tensors than elsewhere. If no run has such
+        inputs, the second is the run with normally distributed ones.
+        """
         named = {run.distribution: run for run in runs if run.weights != "D"}
         other = named.get("spike", named.get("normal"))
         return [run for run in runs if run.name == "own" or run is other]
 
     def spell(self, configuration: Configuration) -> str:
-        """Return the constants that differ, or else the arguments and shapes in their order."""
+        """Return an id: the constants that differ from the file, or else arguments and shapes."""
         if configuration.constants:
             return "-".join(f"{name}={value}" for name, value in configuration.constants.items())
         arguments = [f"{name}{value}" for name, value in configuration.arguments.items()]
@@ -199,9 +203,9 @@ class AnyReference:
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Expected:
-        """Return an output with the bounds that its operators propagate.
+        """Return a run's exact output, with error bounds that its operators propagate.
 
-        The bound is an estimate if an operator has no rule.
+        The bound is an estimate if an operator has no rule, or if tracing changes what is computed.
         """
         instance = new_instance()
         # A rigorous bound needs a rule for each operator, and a trace that computes the same as the
@@ -244,7 +248,7 @@ class AnyReference:
             return ()
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
-        """Return False: no configuration may be declined for that."""
+        """Return False: no configuration may be declined for lack of shared memory."""
         del configuration
         return False
 
@@ -259,12 +263,12 @@ class AnyReference:
     def computation(
         self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
     ) -> Computation | None:
-        """Return None: no mistakes are known."""
+        """Return None: this family has no list of known mistakes."""
         del configuration, weights, inputs
         return None
 
     def explain_shapes(self, wrong: Sequence[tuple[Configuration, tuple[int, ...]]]) -> str:
-        """Return an empty string: no mistakes are known."""
+        """Return an empty string: this family has no list of known mistakes."""
         del wrong
         return ""
 
@@ -277,10 +281,11 @@ def _estimated(
 ) -> Sums:
     """Return an output with a bound that is estimated from the reference's own float32 error.
 
-    The bound is generous, but not rigorous. With e the largest error that the reference makes in
-    float32, each output's magnitude is its own plus e / u. The formula of the classes is then used
-    with one term. In fp32 it allows 25 times the reference's error. Where operands are rounded to
-    unit roundoff v, it allows about 3 v / u times that error.
+    The bound is generous, but not rigorous. Let e be the largest error of the reference in float32,
+    and u its unit roundoff. To the absolute value of each output, e / u is added. The result is the
+    magnitude in the formula of `bounds.Sums`, with one term. For fp32, the bound is 25 times the
+    reference's error. For a precision class that rounds operands to unit roundoff v, it is about 3
+    v / u times that error.
     """
     instance = new_instance()
     value = instance(weights, inputs)

@@ -18,15 +18,15 @@ from harness.problems.runs import Arrangement, Run, Weights
 
 @dataclass(frozen=True)
 class Need:
-    """Amount of work and data of a call.
+    """The work of one call, and the data that it reads and writes.
 
     Attributes:
-        products: Number of products that are summed in all outputs.
-        numbers: Numbers in input, weight and output together.
-        operands: Numbers in input and weight.
-        inputs: Numbers in the input.
-        has_terms: For each output position, whether anything besides the bias is summed there;
-            bool, in the shape of the output's last dimensions.
+        products: Number of multiplications whose results are summed, over all outputs.
+        numbers: Number of elements in input, weight and output together.
+        operands: Number of elements in input and weight.
+        inputs: Number of elements in the input.
+        has_terms: For each output position, whether anything besides the bias is summed; bool, in
+            the shape of the output's last dimensions.
     """
 
     products: int
@@ -37,60 +37,59 @@ class Need:
 
 
 class LinearMap(Protocol):
-    """A `Model` with its weights as an affine map, y = A x + b for each row of the batch."""
+    """A `Model` with fixed weights as an affine map, y = A x + b for each row of the batch."""
 
     def adjoint(self, signs: Tensor) -> Tensor:
-        """Return A' r for signs r.
+        """Return A' r for signs r, where A' is the adjoint of A.
 
         Args:
-            signs: r, in the shape of an output row; float64.
+            signs: r, random numbers 1 and -1 in the shape of an output row; float64.
 
         Returns:
             A tensor in the shape of an input row; float64.
         """
 
     def offset(self, signs: Tensor) -> float:
-        """Return <r, b>, the product of signs r and the bias."""
+        """Return <r, b>, the inner product of signs r and the offset b."""
 
     def squared_bounds(self, arithmetic: Arithmetic) -> float:
-        """Return the sum of the squares of all outputs' error bounds.
+        """Return the sum of the squares of all outputs' error bounds, for one row of inputs.
 
-        It is for one row of inputs up to 1 in absolute value.
+        The bounds hold for inputs of at most 1 in absolute value.
         """
 
 
 class Sizes(Protocol):
-    """A reference with other values for the integer constants that its file states."""
+    """A reference whose integer constants can be given other values than those in its file."""
 
     @property
     def constants(self) -> Mapping[str, int]:
-        """The file's own values of the constants, by name."""
+        """Values of the constants in the reference's file, by name."""
 
     @property
     def of_inputs(self) -> frozenset[str]:
-        """Names of the constants that the inputs are made from."""
+        """Names of the constants that determine the inputs."""
 
     @property
     def of_broadcasts(self) -> frozenset[str]:
-        """Names of the constants that are 1 because a weight is the same along a dimension."""
+        """Names of the constants that are 1 because a weight is broadcast along a dimension."""
 
     def configuration(self, constants: Mapping[str, int]) -> Configuration | None:
-        """Return the configuration for some values of the constants.
-
-        It is None if the reference does not work with them.
-        """
+        """Return the configuration for these constants; None if the reference rejects them."""
 
     def is_within(self, constants: Mapping[str, int], most: int) -> bool:
-        """Return whether a call reads, makes, multiplies or keeps at most so many numbers.
+        """Return whether the work of a call (elements and multiplications) is at most `most`.
 
-        It is False if the reference does not work with these values.
+        The result is False if the reference does not accept these constants.
         """
 
 
 class Family(Protocol):
-    """The interface of one kind of references.
+    """The interface of a family, which has what the harness knows of one kind of references.
 
-    `taken` are those of the problem's own constructor arguments that the submission takes as well.
+    In all methods, `taken` has those of the reference's own constructor arguments that the
+    submission accepts too, by name. `numbers` are integers in the submission's text, `own` is the
+    configuration of the reference's file.
     """
 
     @property
@@ -99,26 +98,29 @@ class Family(Protocol):
 
     @property
     def neutral(self) -> Mapping[str, object]:
-        """Values with which constructor parameters change nothing, by name."""
+        """Values with which constructor parameters have no effect, by name; 1 for a stride."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The runs of each case; at least one is plain and has weights A."""
+        """The runs of each case: distributions of inputs, with sets of weights.
+
+        At least one run is plain (`Run.is_plain`) and has weights A.
+        """
 
     @property
     def weights(self) -> Mapping[Weights, DrawWeights]:
-        """Functions that draw each set of weights in its runs."""
+        """Functions that draw the sets of weights of the runs, by the set's name."""
 
     @property
     def rows_are_independent(self) -> bool:
-        """True if each row of a batch is computed by itself, so that a batch can be sliced."""
+        """True if each output row depends only on its own input row; a batch can then be sliced."""
 
     @property
     def forward_may_refuse(self) -> bool:
         """True if a submission may decline a configuration in forward, not only in its constructor.
 
-        Where no constructor receives the sizes, only forward can decline them, and a submission for
-        the problem's own sizes is fair.
+        If the constructor does not receive the sizes, only forward can decline them. A submission
+        that supports only the sizes in the reference's file is then legitimate.
         """
 
     @property
@@ -126,20 +128,20 @@ class Family(Protocol):
         """Layouts of inputs in memory that are checked besides the contiguous one."""
 
     def vast(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """Yield small configurations whose inputs can be extended beyond what 32 bits count.
+        """Yield small configurations whose inputs can be extended to more than 2**32 elements.
 
-        Along the last axis, each output position has to depend on inputs near that position.
+        Along the last axis, each output position depends only on inputs near that position.
         """
 
     @property
     def inputs_are_made(self) -> bool:
-        """True if `get_inputs` has to make the inputs; False if any numbers will do."""
+        """True if only `get_inputs` makes valid inputs; False if any numbers are valid inputs."""
 
     @property
     def mistakes(self) -> Sequence[Mistake[Any]]:
-        """Known mistakes, as changes of `computation`.
+        """Known mistakes of kernels, each as a change of the result of `computation`.
 
-        If several fit an output, the earlier is named first.
+        If several mistakes explain an output, reports name the earlier one first.
         """
 
     def recognises(
@@ -151,43 +153,47 @@ class Family(Protocol):
         """
 
     def corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
-        """Yield edge configurations, which are always cases."""
+        """Yield configurations at the edges of the valid sizes, which are always checked."""
 
     def shared_memory_corners(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
         """Yield edge configurations that only matter to kernels with shared memory."""
 
     def covering(self, taken: Mapping[str, object], strength: int) -> Iterable[Configuration]:
-        """Yield configurations that cover every combination of `strength` parameter values."""
+        """Yield configurations that together cover every `strength`-tuple of parameter values."""
 
     def aimed(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """Yield configurations around the problem's own sizes and a submission's numbers."""
+        """Yield configurations with sizes near those of `own`, or near `numbers`.
+
+        `own` is the configuration of the reference's file. `numbers` are integers in the
+        submission's text.
+        """
 
     def many_tiles(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """Yield configurations in which each of two blocks processes several tiles.
+        """Yield configurations in which each of two thread blocks processes several tiles.
 
-        They are for kernels that launch a block for each multiprocessor, of which there are two.
+        They are for kernels that launch a block for each multiprocessor of a device with two.
         """
 
     def many_turns(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterable[Configuration]:
-        """Yield configurations in which one block processes very many tiles.
+        """Yield configurations in which one thread block processes very many tiles.
 
-        They are so many that whatever the block reuses comes round, such as the stages of a ring
-        and the parity of their barriers.
+        There are so many that the block reuses everything, such as the stages of a ring buffer and
+        the parity of their barriers.
         """
 
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
-        """Return a random configuration, or None if the valid ones are not known."""
+        """Return a random configuration, or None if the family does not know the valid ones."""
 
     def drawn_sizes(self, sizes: Sizes, chance: random.Random) -> Configuration | None:
-        """Return a random configuration of a reference that is known by its constants alone.
+        """Return a random configuration, made with other constants in the reference's file.
 
-        It is None where `drawn` returns one.
+        The result is None if `drawn` returns a configuration, or if no valid constants are found.
         """
 
     def near(
@@ -197,47 +203,51 @@ class Family(Protocol):
         numbers: Sequence[int],
         chance: random.Random,
     ) -> Configuration | None:
-        """Return a configuration with a few sizes other than `base`'s, or None as `drawn` does.
+        """Return a random configuration with a few sizes other than those of `base`.
 
-        A new size may be one of a submission's numbers.
+        A new size may be one of `numbers`, integers in a submission's text. The result is None if
+        the family does not know the valid configurations.
         """
 
     def simpler(
         self, configuration: Configuration, taken: Mapping[str, object]
     ) -> Iterable[Configuration]:
-        """Yield configurations with one size smaller, the much smaller ones first."""
+        """Yield configurations that differ from the given one in a single, smaller size.
+
+        The much smaller sizes come first.
+        """
 
     def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
-        """Return the configuration whose id a name is, or None if it is not such an id."""
+        """Return the configuration for which `spell` returns `name`; None if there is none."""
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
-        """Yield configurations with other values of the constants.
+        """Yield configurations with other values of the constants in the reference's file.
 
-        Each value occurs once with strength 2, and once more beside other values for each further
-        one.
+        With strength 2, each value occurs once. With each further unit of strength, it occurs once
+        more, beside other values of the other constants.
         """
 
     def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
-        """Yield the problem's own configuration cut down for the simulator, then smaller ones.
+        """Yield the configuration of the reference's file, cut down for the simulator.
 
-        The smaller ones are for slow kernels. There are none at all if shapes are cut down in the
-        way that is the same for all references.
+        Smaller configurations for slow kernels follow. Nothing is yielded if the harness has to cut
+        the input shapes instead, in the same way for all references.
         """
 
     def largest_exact(self, configuration: Configuration) -> int:
-        """Return the largest odd number among inputs with exact sums, as in `draws.exact`."""
+        """Return the largest odd integer from which inputs with exact float32 sums are made."""
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
-        """Return the runs that a configuration is small enough for.
+        """Return the runs that are not too slow for a configuration of this size.
 
         The first run is always one of them.
         """
 
     def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Return the runs that remain if the calls of a case take too long."""
+        """Return the few runs that are still made if the calls of a case take too long."""
 
     def spell(self, configuration: Configuration) -> str:
-        """Return the id of a case: short, readable, and the same in every run."""
+        """Return the id of a configuration's case: short, readable, and the same in every run."""
 
     def expected(
         self,
@@ -245,16 +255,16 @@ class Family(Protocol):
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Expected:
-        """Return a run's exact output with the error bound of a right one.
+        """Return a run's exact output with the error bound of a correct submission.
 
         Args:
             new_instance: Builds another instance of the reference.
-            weights: Its weights, by name.
-            inputs: Its inputs.
+            weights: The run's weights, by name.
+            inputs: The run's inputs.
         """
 
     def need(self, configuration: Configuration) -> Need | None:
-        """Return the work and data of a call, or None if that is not known."""
+        """Return the number of products and elements in a call, or None if they are not known."""
 
     def linear_map(
         self, configuration: Configuration, weights: Mapping[str, Tensor], device: torch.device
@@ -268,25 +278,28 @@ class Family(Protocol):
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Sequence[Factor]:
-        """Return the operands of the summed products, or nothing for other references."""
+        """Return the two operands if every output is a sum of their products; else nothing."""
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
         """Return whether a kernel may decline the configuration for lack of shared memory."""
 
     def work(self, configuration: Configuration) -> int:
-        """Return the size of a configuration, by which the smallest failing case is found."""
+        """Return a measure of a configuration's size, used to find the smallest failing case."""
 
     def facts(self, configuration: Configuration) -> Mapping[str, object]:
-        """Return properties that may explain a failure: sizes and truth values, by name."""
+        """Return properties of a configuration that may explain a failure, by name.
+
+        They are sizes and truth values.
+        """
 
     def computation(
         self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
     ) -> Computation | None:
-        """Return the right computation of a run, for `mistakes` to change, or None if unknown."""
+        """Return the correct computation of a run, for `mistakes` to change, or None if unknown."""
 
     def explain_shapes(self, wrong: Sequence[tuple[Configuration, tuple[int, ...]]]) -> str:
-        """Return why outputs have wrong shapes, or an empty string if that is not known.
+        """Return the known mistake that explains wrong output shapes, or an empty string.
 
         Args:
-            wrong: Configurations, and the shape that each output has.
+            wrong: Configurations, each with the wrong shape of the submission's output.
         """

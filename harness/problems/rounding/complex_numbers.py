@@ -1,7 +1,8 @@
-"""Rules of complex numbers and of Fourier transforms.
+"""Error-bound rules of complex arithmetic and of Fourier transforms.
 
-An error is the modulus of a difference. Higham, section 3.6, has the errors of complex arithmetic.
-These rules allow more, since division and roots may be approximate.
+The error of a complex number is the modulus of its difference from the exact number. Higham,
+section 3.6, has the errors of complex arithmetic. These rules allow more, since division and roots
+may be approximate.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ _aten = torch.ops.aten
 
 
 def _operand(value: Any) -> Tracked:
-    """Return an operand as `Tracked`; it may be a plain number, also a complex one."""
+    """Return an operand as `Tracked`, also if it is a plain real or complex number."""
     if isinstance(value, complex):
         return Tracked(torch.tensor(value, dtype=torch.complex128))
     return number(value)
 
 
 def _joined(real: Tracked, imaginary: Tracked) -> Tracked:
-    """Make complex numbers of real and imaginary parts."""
+    """Return complex numbers with their errors, from real and imaginary parts."""
     value = torch.complex(real.value, imaginary.value)
     if real.error is None and imaginary.error is None:
         return Tracked(value)
@@ -42,13 +43,13 @@ def _joined(real: Tracked, imaginary: Tracked) -> Tracked:
 
 
 def _parts(x: Tracked) -> tuple[Tracked, Tracked]:
-    """Return real and imaginary parts, each of which is off by no more than the number."""
+    """Return real and imaginary parts; the error of each is at most that of the complex number."""
     return Tracked(x.value.real, x.error), Tracked(x.value.imag, x.error)
 
 
 @rule("view_as_complex")
 def view_as_complex(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound `view_as_complex`, which reads pairs as numbers."""
+    """Bound the error of `view_as_complex`, which reads pairs of reals as complex numbers."""
     del rounding
     value = operator(x.value.contiguous())
     return Tracked(value, None if x.error is None else torch.linalg.vector_norm(x.error, dim=-1))
@@ -56,7 +57,7 @@ def view_as_complex(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @complex_rule("view_as_real")
 def view_as_real(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound `view_as_real`: each part is off by no more than the number."""
+    """Bound the error of `view_as_real`: that of a part is at most that of the complex number."""
     del rounding
     value = operator(x.value)
     return Tracked(value, None if x.error is None else torch.stack([x.error, x.error], dim=-1))
@@ -64,7 +65,7 @@ def view_as_real(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @complex_rule("_conj", "_conj_physical", "conj_physical", "resolve_conj")
 def conjugate(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound conjugation, which is exact."""
+    """Bound the error of conjugation, which rounds nothing."""
     del rounding
     return Tracked(operator(x.value).resolve_conj(), x.error)
 
@@ -73,14 +74,14 @@ def conjugate(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 def complex_of_parts(
     rounding: Rounding, operator: Any, real: Tracked, imaginary: Tracked
 ) -> Tracked:
-    """Bound `complex`, which joins real and imaginary parts."""
+    """Bound the error of `complex`, which joins real and imaginary parts."""
     del rounding, operator
     return _joined(real, imaginary)
 
 
 @rule("polar")
 def polar(rounding: Rounding, operator: Any, radius: Tracked, turned: Tracked) -> Tracked:
-    """Bound `polar`: products of the radius with a cosine and a sine."""
+    """Bound the error of `polar`, computed as the radius times a cosine and a sine."""
     del operator
     parts = (
         mul(rounding, _aten.mul.Tensor, radius, sin_or_cos(rounding, function, turned))
@@ -91,7 +92,11 @@ def polar(rounding: Rounding, operator: Any, radius: Tracked, turned: Tracked) -
 
 @complex_rule("exp")
 def exponential(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound a complex exponential: that of the real part, turned by the imaginary part."""
+    """Bound the error of a complex exponential.
+
+    It is computed as `polar`, with the exponential of the real part as radius and the imaginary
+    part as angle.
+    """
     real, imaginary = _parts(x)
     radius = monotone(rounding, operator, real)
     return polar(rounding, _aten.polar.default, radius, imaginary)
@@ -99,7 +104,7 @@ def exponential(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @complex_rule("abs")
 def modulus(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound an absolute value, which is Lipschitz with 1.
+    """Bound the error of an absolute value, which is Lipschitz with constant 1.
 
     It is computed as the root of a sum of squares, which may underflow.
     """
@@ -108,7 +113,7 @@ def modulus(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @complex_rule("angle")
 def argument(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound an angle, computed from both parts by `atan2`."""
+    """Bound the error of an angle, computed from both parts by `atan2`."""
     del operator
     real, imaginary = _parts(x)
     return atan2(rounding, _aten.atan2.default, imaginary, real)
@@ -116,7 +121,7 @@ def argument(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @complex_rule("add", "sub")
 def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
-    """Bound a complex sum or difference (Higham, (3.14a))."""
+    """Bound the error of a complex sum or difference (Higham, (3.14a))."""
     x, y = _operand(a), _operand(b)
     value = operator(x.value, y.value, alpha=alpha)
     error = (x.bound + abs(alpha) * y.bound).expand(value.shape)
@@ -125,7 +130,7 @@ def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -
 
 @complex_rule("mul")
 def multiplied_numbers(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Bound a complex product: the root of 2 times gamma_2 (Higham, (3.14b))."""
+    """Bound the error of a complex product by sqrt(2) gamma_2 of its modulus (Higham, (3.14b))."""
     x, y = _operand(a), _operand(b)
     value = operator(x.value, y.value)
     lost = (x.most * y.most - x.value.abs() * y.value.abs()).expand(value.shape)
@@ -134,9 +139,9 @@ def multiplied_numbers(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tra
 
 @complex_rule("div")
 def divided(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Bound a complex quotient: the root of 2 times gamma_4 (Higham, (3.14c)).
+    """Bound the error of a complex quotient by sqrt(2) gamma_4 of its modulus (Higham, (3.14c)).
 
-    The quotients of real numbers have two ulps.
+    The bound also allows an error of two ulps for divisions of real numbers.
     """
     x, y = _operand(a), _operand(b)
     value = operator(x.value, y.value)
@@ -150,11 +155,11 @@ def divided(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 def fft(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any, normalization: int, last: Any
 ) -> Tracked:
-    """Bound a Fourier transform, computed by sums of products or by a fast transform.
+    """Bound the error of a Fourier transform, computed by sums of products or by a fast transform.
 
-    The products are with roots of 1. A fast transform loses log2(n) (mu + gamma_4 (sqrt(2) + mu))
-    as a norm, where mu is the roots' error (Higham, theorem 24.2). With `__sinf` that is 12
-    roundings.
+    The factors are roots of unity, which have an error mu. A fast transform of n numbers has an
+    error of log2(n) (mu + gamma_4 (sqrt(2) + mu)) relative to the 2-norm (Higham, theorem 24.2).
+    With roots from `__sinf`, mu is 12 roundings.
 
     Raises:
         NoRuleError: The transform is empty.

@@ -1,8 +1,8 @@
-"""Rules of operators on each element by itself.
+"""Error-bound rules of operators that compute each element by itself.
 
-Errors of functions follow the CUDA C++ Programming Guide, "Mathematical Functions". There is room
-for the intrinsics that -use_fast_math calls instead. Relative errors are in units of float32's
-roundoff; one ulp is two of them.
+The errors of functions are those in the CUDA C++ Programming Guide, "Mathematical Functions". The
+bounds also admit the intrinsics that -use_fast_math calls instead. Relative errors are in units of
+float32's roundoff; one ulp is two units.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _INFINITE = float("inf")
 
 
 def _none(*operands: Tracked) -> bool:
-    """Return whether all operands are exact."""
+    """Return whether all operands are exact, so that none has an error."""
     return all(each.error is None for each in operands)
 
 
 @rule("add", "sub", "rsub")
 def add(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
-    """Bound a sum or a difference, which is rounded correctly (Higham, (2.4))."""
+    """Bound the error of a sum or a difference, which is rounded correctly (Higham, (2.4))."""
     x, y = number(a), number(b)
     name = operator.overloadpacket.__name__
     value = _apply(operator, a, b, alpha)
@@ -53,9 +53,9 @@ def add(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> 
 
 
 def _from_the_start(rounding: Rounding, result: Tracked, one: Tracked, other: Tracked) -> Tracked:
-    """Widen the bound of a sum with a later addend to that of a sum in any order.
+    """Widen the bound of `one` + `other`, where `one` is a sum, to that of a sum in any order.
 
-    A kernel may start its sum from the addend, for example from a bias.
+    A kernel may start its sum from the addend `other`, for example from a bias.
     """
     if one.terms is None:
         return result
@@ -69,7 +69,7 @@ def _from_the_start(rounding: Rounding, result: Tracked, one: Tracked, other: Tr
 
 
 def _apply(operator: Any, a: Any, b: Any, alpha: float) -> Tensor:
-    """Call the operator; leave `alpha` out if it is 1, since some overloads do not take it."""
+    """Call an operator on plain values; leave `alpha` out if it is 1, as some overloads lack it."""
     kwargs = {} if alpha == 1 else {"alpha": alpha}
     result: Tensor = operator(_value(a), _value(b), **kwargs)
     return result
@@ -81,7 +81,7 @@ def _value(operand: Any) -> Any:
 
 @rule("mul")
 def mul(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Bound a product, which is rounded correctly (Higham, (2.4))."""
+    """Bound the error of a product, which is rounded correctly (Higham, (2.4))."""
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
     error = None
@@ -97,7 +97,7 @@ def mul(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 def div(
     rounding: Rounding, operator: Any, a: Any, b: Any, rounding_mode: str | None = None
 ) -> Tracked:
-    """Bound a quotient, which has an error of two ulps, as `__fdividef` does."""
+    """Bound the error of a quotient, which may be off by two ulps, as with `__fdividef`."""
     x, y = number(a), number(b)
     if rounding_mode is not None:
         return _divided_whole(operator, a, b, rounding_mode)
@@ -112,7 +112,7 @@ def div(
 
 
 def _divided_whole(operator: Any, a: Any, b: Any, rounding_mode: str) -> Tracked:
-    """Bound a quotient that is rounded to an integer.
+    """Bound the error of a quotient that is rounded to an integer.
 
     Raises:
         NoRuleError: The operands are integers, such as indices, and depend on rounding.
@@ -127,9 +127,9 @@ def _divided_whole(operator: Any, a: Any, b: Any, rounding_mode: str) -> Tracked
 
 
 def _turns(step: Callable[[Tensor], Tensor], x: Tracked, y: Tracked) -> Tensor:
-    """Return by how much an integer quotient may be off.
+    """Return how far a quotient that is rounded to an integer may be from the exact integer.
 
-    It is certain where an exact dividend is a multiple of an exact divisor.
+    The result is 0 where an exact dividend is a multiple of an exact divisor.
 
     Args:
         step: Rounds a quotient to an integer.
@@ -148,10 +148,10 @@ def _turns(step: Callable[[Tensor], Tensor], x: Tracked, y: Tracked) -> Tensor:
 
 @rule("pow")
 def power_of(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Bound a power with a constant exponent.
+    """Bound the error of a power with a constant exponent.
 
-    A kernel may compute it by repeated products if the exponent is a small integer, else as exp(b
-    log a).
+    A kernel may compute it by repeated products if the exponent is an integer from 0 to 8, else as
+    exp(b log a).
     """
     if not isinstance(a, Tracked) or isinstance(b, Tracked):
         return _power_of_tensors(rounding, operator, a, b)
@@ -167,10 +167,10 @@ def power_of(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 
 
 def _power_of_tensors(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Bound a power whose exponent is a tensor, computed as exp(b log a).
+    """Bound the error of a power whose exponent is a tensor, computed as exp(b log a).
 
-    The power is monotone in both operands, so it is farthest off at a corner of their intervals. It
-    may be anything where the base may be 0 or negative.
+    The power is monotone in both operands, so its error is largest at a corner of their intervals.
+    The bound is infinite where an inexact base may be 0 or negative.
     """
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
@@ -184,10 +184,10 @@ def _power_of_tensors(rounding: Rounding, operator: Any, a: Any, b: Any) -> Trac
 
 @rule("remainder", "fmod")
 def remainder(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Bound a remainder, which is exact in CUDA, or x - b floor(x / b) as a kernel may write it.
+    """Bound the error of a remainder, exact in CUDA or computed as x - b floor(x / b).
 
-    Rounding may decide how many times the divisor is subtracted. Then the result is off by that
-    many divisors.
+    Rounding may change how many times the divisor is subtracted. The result is then off by as many
+    divisors.
 
     Raises:
         NoRuleError: The operands are integers, such as indices, and depend on rounding.
@@ -210,16 +210,19 @@ def remainder(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 
 @rule("neg", "abs")
 def neg_or_abs(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound a negation or an absolute value: it does not round, and is Lipschitz with 1."""
+    """Bound the error of a negation or an absolute value, which keeps the operand's error.
+
+    Both are Lipschitz with constant 1, and do not round.
+    """
     del rounding
     return Tracked(operator(x.value), x.error)
 
 
 @rule("relu", "clamp", "clamp_min", "clamp_max", "hardtanh")
 def clamp(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
-    """Bound a clamp, which grows with its operand and its limits.
+    """Bound the error of a clamp, whose result never falls when its operand or a limit grows.
 
-    A kernel may hold the limits in float32.
+    A kernel may round the limits to float32.
     """
     given = [x, *(each for each in (*args, *kwargs.values()) if each is not None)]
     value = operator(x.value, *map(_value, args), **{k: _value(v) for k, v in kwargs.items()})
@@ -242,7 +245,7 @@ def clamp(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: A
 
 @rule("maximum", "minimum")
 def maximum_or_minimum(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
-    """Bound the larger or smaller of two operands, which grows with both."""
+    """Bound the error of the larger or smaller operand, which never falls when an operand grows."""
     del rounding
     return bound_monotone(operator, a, b)
 
@@ -258,7 +261,7 @@ def _logistic(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _of(units: float) -> Callable[[Tensor, Tensor], Tensor | float]:
-    """Return a loss that is the same for every operand."""
+    """Return a function that gives the error `units` for every operand."""
     return lambda _, __: units
 
 
@@ -317,7 +320,10 @@ _DECREASING: Mapping[str, tuple[_Loss, _Loss]] = {
 
 @rule(*_MONOTONE, *_DECREASING)
 def monotone(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound a monotone function: by its values at both ends, and by the function's own error."""
+    """Bound the error of a monotone function, by its values at the ends of the operand's interval.
+
+    The error of computing the function itself is added.
+    """
     name = operator.overloadpacket.__name__
     units, absolute = {**_MONOTONE, **_DECREASING}[name]
     value = operator(x.value)
@@ -333,15 +339,15 @@ def monotone(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 def spread_at_ends(
     function: Callable[[Tensor], Tensor], x: Tracked, value: Tensor
 ) -> Tensor | None:
-    """Return how far a monotone or convex function may be from its value.
+    """Return how far the operand's error can move the result of a monotone or convex function.
 
-    Such a function is farthest off at an end of the operand's interval. The result is infinite
-    where an end is outside of the function's domain, and None for an exact operand.
+    The result moves farthest at an end of the operand's interval. The distance is infinite where an
+    end is outside of the function's domain, and None for an exact operand.
 
     Args:
         function: The function.
-        x: Its operand.
-        value: Its exact result.
+        x: Its operand, with errors.
+        value: The function's result for the exact operand.
     """
     if x.error is None:
         return None
@@ -353,9 +359,9 @@ def spread_at_ends(
 
 @rule("sin", "cos")
 def sin_or_cos(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound a sine or a cosine, which is Lipschitz with 1 and never beyond 1.
+    """Bound the error of a sine or cosine, which is Lipschitz with constant 1 and at most 1.
 
-    Its own error is two ulps, and that of `__sinf` and `__cosf`.
+    Computing the function adds two ulps, and the error of the intrinsics `__sinf` and `__cosf`.
     """
     value = operator(x.value)
     spread = None if x.error is None else torch.minimum(x.error, 1.0 + value.abs())
@@ -363,9 +369,10 @@ def sin_or_cos(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 def of_intrinsics(x: Tensor) -> Tensor:
-    """Return the absolute error of sin.approx and cos.approx: 2^-20.5 up to pi (PTX ISA, 9.7.3.18).
+    """Return the absolute error of the PTX instructions sin.approx and cos.approx.
 
-    Beyond pi, the rounding error of the quotient of the argument by 2 pi is added, times 4.
+    It is 2^-20.5 for an argument x of up to pi (PTX ISA, 9.7.3.18). Beyond pi, 4 u |x| is added,
+    where u is float32's roundoff, for the rounding of x / (2 pi).
     """
     beyond = torch.where(x.abs() > math.pi, x.abs(), 0.0)
     return beyond.mul(4.0 * SINGLE).add(2.0**-20.5)
@@ -373,9 +380,9 @@ def of_intrinsics(x: Tensor) -> Tensor:
 
 @rule("floor", "ceil", "round", "trunc", "sign")
 def floor_or_ceil(rounding: Rounding, operator: Any, x: Tracked, decimals: int = 0) -> Tracked:
-    """Bound a step function: it is exact, unless rounding decides the step.
+    """Bound the error of a step function: 0, unless the operand's error changes the step.
 
-    With `decimals` the operand is multiplied first, which rounds.
+    With `decimals`, the operand is first multiplied by a power of ten, which rounds.
     """
     if not decimals:
         return bound_monotone(operator, x)
@@ -386,7 +393,7 @@ def floor_or_ceil(rounding: Rounding, operator: Any, x: Tracked, decimals: int =
 
 @rule("gt", "ge", "lt", "le", "eq", "ne")
 def comparison(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Bound a comparison: its result is uncertain where the operands' intervals meet."""
+    """Bound the error of a comparison: it is uncertain where the operands' intervals meet."""
     del rounding
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
@@ -407,7 +414,7 @@ _OF_TRUTHS = """
 
 @rule(*_OF_TRUTHS.split())
 def logical(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
-    """Bound a logical operator: its result is uncertain where an operand is."""
+    """Bound the error of a logical operator, which is uncertain where an operand is uncertain."""
     del rounding
     value = operator(*map(_value, operands))
     errors = [
@@ -420,7 +427,7 @@ def logical(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
 
 @rule("where")
 def select_where(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: Any) -> Tracked:
-    """Bound `where`; where its condition is uncertain, the result may be that of either operand."""
+    """Bound the error of `where`; an uncertain condition may select either operand."""
     x, y = rounding.held(a), rounding.held(b)
     value = operator(condition.value, _value(a), _value(b))
     if _none(condition, x, y):
@@ -437,7 +444,7 @@ def select_where(rounding: Rounding, operator: Any, condition: Tracked, a: Any, 
 
 @rule("masked_fill")
 def masked_fill(rounding: Rounding, operator: Any, x: Tracked, mask: Tracked, fill: Any) -> Tracked:
-    """Bound `masked_fill`, which puts one number where the mask is true."""
+    """Bound the error of `masked_fill`, which writes one number where the mask is true."""
     value = operator(x.value, mask.value, _value(fill))
     held = rounding.held(fill)
     if mask.error is not None:

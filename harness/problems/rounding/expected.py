@@ -22,17 +22,17 @@ _SLACK = 1.0 + 2.0**-20
 class Propagated:
     """A run's output with rigorous error bounds; implements `bounds.Expected`.
 
-    A looser class may let rounding decide something that has no rule, such as which element a
-    lookup returns. That class then allows no more than the tightest one.
+    In a less precise class than fp32, rounding may decide something that has no rule, such as which
+    element a lookup returns. The bounds of that class are then those of fp32.
 
     Args:
         graph: The traced reference (`propagate.trace`).
-        tensors: Its weights and inputs; floating-point numbers are float64.
-        dtype: The dtype of a right output, if that is floating-point.
+        tensors: The graph's arguments: weights and inputs; floating-point numbers are float64.
+        dtype: The dtype of a correct output that is floating point.
 
     Attributes:
         value: The exact output, but for float64's rounding.
-        dtype: The dtype of a right output.
+        dtype: The dtype of a correct output.
         estimated: Empty, since the bounds are rigorous.
 
     Raises:
@@ -51,9 +51,9 @@ class Propagated:
         self.dtype = dtype if self.value.is_floating_point() else self.value.dtype
 
     def is_of(self, value: Tensor) -> bool:
-        """Return whether the graph computes what the reference does.
+        """Return whether the traced graph computes the same output as the reference.
 
-        torch decomposes some operators into another function.
+        For some operators, torch's decomposition computes another function.
 
         Args:
             value: The reference's own output in float64.
@@ -66,7 +66,7 @@ class Propagated:
         return bool((is_near | allowed.isinf() | (self.value.isnan() & value.isnan())).all())
 
     def bound(self, arithmetic: Arithmetic) -> Tensor:
-        """Return the largest error of each output, as `bounds.Expected` does."""
+        """Return the largest error of each output element in an arithmetic; float64."""
         key = _key(arithmetic)
         if key not in self._bounds:
             try:
@@ -79,9 +79,10 @@ class Propagated:
 
     @cached_property
     def tried(self) -> Tensor | None:
-        """The largest error in a few trials, as in `bounds.Expected`.
+        """The largest error of each element in trials of random rounding (`trials.deviation`).
 
-        None for integers, which are right or wrong. None if an operator refuses a trial's numbers.
+        It is None for integers, which are right or wrong, and if an operator rejects the numbers of
+        a trial.
         """
         if not self.value.is_floating_point():
             return None
@@ -92,10 +93,10 @@ class Propagated:
 
 
 def _known(bound: Tensor) -> Tensor:
-    """Return a bound with infinity for NaN: where the bound has no number, nothing is known."""
+    """Replace NaN in a bound by infinity: where the bound is not a number, nothing is known."""
     return torch.where(bound.isnan(), torch.inf, bound)
 
 
 def _key(arithmetic: Arithmetic) -> tuple[float, ...]:
-    """Return the numbers that decide an arithmetic's bound, without a class's name."""
+    """Return an arithmetic's numbers as a cache key, without the name of its precision class."""
     return tuple(getattr(arithmetic, each.name) for each in fields(Arithmetic))

@@ -54,8 +54,8 @@ _MOST_NUMBERS = 1 << 24
 def factors_of(traced: Traced) -> tuple[Factor, ...]:
     """Return the operands of a reference's only matrix product, or of its only convolution.
 
-    The sums may have a bias. Each operand has to be one of the reference's tensors, at most moved,
-    and the result may only be moved. The operands' numbers have to differ.
+    The sums may have a bias. Except for moving elements, such as by a transpose, the reference must
+    not compute anything else. The numbers within each operand must mostly differ.
 
     Returns:
         Both operands, or nothing if the reference does not fit.
@@ -90,17 +90,17 @@ def factors_of(traced: Traced) -> tuple[Factor, ...]:
 
 
 def _source(operand: Any) -> Node | None:
-    """Return the node whose numbers an operand has."""
+    """Return the graph's node that an operand is a rearrangement of; None if there is none."""
     while isinstance(operand, Node) and operand.target in _MOVING:
         operand = operand.args[0]
     return operand if isinstance(operand, Node) else None
 
 
 def _around_mean(tensors: Sequence[Tensor], place: int) -> Sequence[Tensor]:
-    """Return the tensors with the mean of one of them subtracted from it.
+    """Return the tensors, with the mean of the tensor at index `place` subtracted from it.
 
-    If all numbers of one operand are positive, their mean dominates each output. The mean says the
-    same of all numbers of the other operand, and hides what is special to each.
+    If all numbers of one operand are positive, their mean dominates each output. The mean affects
+    all numbers of the other operand alike, and hides what distinguishes them.
     """
     changed = [*tensors]
     changed[place] = changed[place] - changed[place].mean()
@@ -108,20 +108,21 @@ def _around_mean(tensors: Sequence[Tensor], place: int) -> Sequence[Tensor]:
 
 
 def _last_places(values: Tensor) -> Tensor:
-    """Return numbers in proportion to one unit in the last place of each value."""
+    """Return, for each value, a number proportional to one unit in the value's last place."""
     return torch.ldexp(values.sign(), torch.frexp(values)[1])
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """One operand of the product.
+    """One of the two operands of the reference's sums of products.
 
     Attributes:
-        traced: The reference.
-        tensors: The arguments of the call.
-        place: Index of the operand among them.
-        even: Orthonormal columns of output errors that prove nothing. They are the errors of an
-            operand whose numbers are all cut off, so that all are too small alike.
+        traced: The traced reference.
+        tensors: The arguments of the traced graph.
+        place: Index of the operand in `tensors`.
+        even: Orthonormal columns that span the output errors of truncating all numbers of an
+            operand. Such errors do not show lost bits, so `adjoint` removes them. None removes
+            nothing.
     """
 
     traced: Traced
@@ -131,15 +132,15 @@ class _Operand:
 
     @property
     def values(self) -> Tensor:
-        """The operand's own numbers; float64."""
+        """The operand's elements; float64."""
         return self.tensors[self.place]
 
     def image(self, values: Tensor) -> Tensor:
-        """Return what other values make of the output, as `Factor.image`."""
+        """Return the output for other values of the operand, minus the output for zeros."""
         return self._output(values) - self._output(torch.zeros_like(values))
 
     def adjoint(self, errors: Tensor) -> Tensor:
-        """Return the adjoint of `image`, as `Factor.adjoint`, without the even part of errors."""
+        """Return the adjoint of `image`, for output errors without their part in `even`."""
         if self.even is not None:
             flat = errors.flatten()
             errors = (flat - self.even @ (self.even.T @ flat)).view_as(errors)
@@ -149,7 +150,7 @@ class _Operand:
         return gradient
 
     def _output(self, values: Tensor) -> Tensor:
-        """Return the output with other values for the operand."""
+        """Return the reference's output with `values` in place of the operand."""
         given = [*self.tensors]
         given[self.place] = values
         output: Tensor = self.traced.graph(*given)
@@ -157,7 +158,7 @@ class _Operand:
 
 
 def _is_drawn(values: Tensor) -> bool:
-    """Return whether few numbers other than 0 occur more than once."""
+    """Return whether most non-zero numbers of a tensor are distinct, as random numbers are."""
     if not values.is_floating_point() or values.numel() > _MOST_NUMBERS:
         return False
     numbers = values[values != 0].abs()

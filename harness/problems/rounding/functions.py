@@ -1,8 +1,8 @@
-"""Rules of functions of one or two numbers that are seldom used.
+"""Error-bound rules of functions of one or two numbers that are seldom used.
 
-Their errors are twice those of the CUDA C++ Programming Guide, "Mathematical Functions", and the
-error of the usual formula where that is larger. Relative errors are in units of float32's roundoff;
-one ulp is two of them.
+The errors are twice those of the CUDA C++ Programming Guide, "Mathematical Functions", or those of
+the usual formula where they are larger. Relative errors are in units of float32's roundoff; one ulp
+is two units.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _INFINITE = float("inf")
 
 @rule("cosh")
 def cosh(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound a cosh, computed from exponentials: `__expf` has 2 + floor(abs(1.173 x)) ulps."""
+    """Bound the error of a cosh, computed from exponentials.
+
+    The intrinsic `__expf` has an error of 2 + floor(abs(1.173 x)) ulps.
+    """
     value = operator(x.value)
     units = 6.0 + 2.4 * x.most.clamp_max(1000.0)
     return rounding.rounded(value, spread_at_ends(operator, x, value), units=units)
@@ -30,9 +33,10 @@ def cosh(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @rule("tan")
 def tan(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound a tangent, computed as a quotient of `__sinf` and `__cosf`.
+    """Bound the error of a tangent, computed as a quotient of `__sinf` and `__cosf`.
 
-    Those have absolute errors. The bound is infinite where a pole is near.
+    These intrinsics have absolute error bounds. So the bound of the tangent is infinite near a
+    pole.
     """
     value = operator(x.value)
     spread = spread_at_ends(operator, x, value)
@@ -54,9 +58,10 @@ def _distance_of_poles(x: Tensor) -> Tensor:
 def _between_poles(
     function: Callable[[Tensor], Tensor], x: Tracked, value: Tensor
 ) -> Tensor | None:
-    """Return how far a function may be from its value, as `spread_at_ends` does.
+    """Return how far the operand's error can move a function with poles at 0, -1, -2 and so on.
 
-    It is infinite where the interval contains a pole, which are at 0, -1, -2 and so on.
+    The distance is infinite where the operand's interval contains a pole, and None for an exact
+    operand.
     """
     spread = spread_at_ends(function, x, value)
     if spread is None:
@@ -68,10 +73,11 @@ def _between_poles(
 
 @rule("lgamma")
 def lgamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound lgamma, which is convex between its poles.
+    """Bound the error of lgamma, which is convex between its poles.
 
-    Near its zeros, and by reflection, it has an absolute error bound only. For a negative x it is
-    computed as log(pi / abs(sin(pi x))) - lgamma(1 - x), which keeps the sine's error.
+    Near its zeros, and where it is computed by reflection, lgamma has an absolute error bound only.
+    For a negative x, a kernel computes log(pi / abs(sin(pi x))) - lgamma(1 - x), which keeps the
+    sine's error.
     """
     value = operator(x.value)
     mirrored = torch.where(x.value < 0, operator(1.0 - x.value).abs(), 0.0)
@@ -83,10 +89,10 @@ def lgamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @rule("digamma")
 def digamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound digamma, which grows between its poles.
+    """Bound the error of digamma, which grows between its poles.
 
-    It is computed by a recurrence up to 10, a series from there, and pi / tan(pi x) for reflection.
-    The recurrence has at most ten terms of 1 / x and less; the series has log(10).
+    A kernel computes it by a recurrence up to 10, by a series above 10, and with pi / tan(pi x) for
+    reflection. The recurrence has at most ten terms of 1 / x and less; the series has log(10).
     """
     value = operator(x.value)
     sine = _distance_of_poles(x.value)
@@ -97,10 +103,10 @@ def digamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @rule("atan2")
 def atan2(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
-    """Bound atan2, whose own error is 3 ulps.
+    """Bound the error of atan2; computing the function adds 3 ulps.
 
-    Away from 0 and from the negative axis it is farthest off at a corner of the operands'
-    intervals. Across the negative axis it jumps by 2 pi.
+    Away from 0 and from the negative axis, the error is largest at a corner of the operands'
+    intervals. Across the negative axis, the result jumps by 2 pi.
     """
     value = operator(a.value, b.value)
     spread = _at_corners(operator, a, b, value)
@@ -113,9 +119,9 @@ def atan2(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
 
 @rule("hypot")
 def hypot(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
-    """Bound hypot, which is convex.
+    """Bound the error of hypot, which is convex.
 
-    It is computed as the root of a sum of squares, which may underflow.
+    A kernel computes it as the root of a sum of squares, which may underflow.
     """
     value = operator(a.value, b.value)
     spread = _at_corners(operator, a, b, value)
@@ -123,9 +129,9 @@ def hypot(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
 
 
 def _at_corners(operator: Any, a: Tracked, b: Tracked, value: Tensor) -> Tensor | None:
-    """Return how far a function of two operands may be from its value; None for exact operands.
+    """Return how far the operands' errors can move a function's result; None if both are exact.
 
-    The function has to be farthest off at a corner of the operands' intervals.
+    The result must move farthest at a corner of the operands' intervals.
     """
     if a.error is None and b.error is None:
         return None
@@ -135,7 +141,7 @@ def _at_corners(operator: Any, a: Tracked, b: Tracked, value: Tensor) -> Tensor 
 
 @rule("signbit")
 def signbit(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound signbit, which is uncertain where the operand's interval contains 0."""
+    """Bound the error of signbit, which is uncertain where the operand's interval contains 0."""
     del rounding
     value = operator(x.value)
     if x.error is None:
@@ -146,9 +152,9 @@ def signbit(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @rule("searchsorted")
 def searchsorted(rounding: Rounding, operator: Any, among: Tracked, x: Any, **how: Any) -> Tracked:
-    """Bound searchsorted, which returns indices.
+    """Bound the error of searchsorted, which returns indices.
 
-    An index grows with the number that is searched for, and falls with those searched among.
+    An index grows with the number `x` that is searched for, and falls when the sorted numbers grow.
     """
     del rounding
     asked = number(x)
@@ -172,9 +178,10 @@ def rrelu(
     training: bool = False,
     generator: Any = None,
 ) -> Any:
-    """Bound a randomised leaky ReLU in evaluation, where its slope is the mean of both limits.
+    """Bound the error of a randomised leaky ReLU in evaluation mode.
 
-    In training the slope is random, and no reference may be random.
+    There the slope is the mean of both limits. In training mode the slope is random, and a
+    reference that draws random numbers is refused.
     """
     del operator, generator
     slope = number((lower + upper) / 2.0)

@@ -1,7 +1,7 @@
 """Replacements for torch functions that read the numbers in a tensor.
 
-The originals check their arguments first: that all classes are in range, or that a matrix may be
-filled. A trace cannot contain such a check.
+torch's own functions check values of their arguments first, such as whether all classes are in
+range. A trace cannot contain such a check.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from torch.overrides import TorchFunctionMode
 
 
 def _one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Compare each number with every class; call torch's own if `num_classes` is not given."""
+    """Return a one-hot encoding, made by comparing each number with every class.
+
+    If `num_classes` is not given, torch's own function is called.
+    """
     if num_classes < 0:
         return functional.one_hot(tensor, num_classes)
     return (tensor[..., None] == torch.arange(num_classes, device=tensor.device)).long()
 
 
 def _fill_diagonal(matrix: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Fill the diagonal through a mask, unless the diagonal wraps around."""
+    """Fill a matrix's diagonal in place through a mask; a diagonal that wraps is left to torch."""
     rows, columns = matrix.shape
     if wrap and rows > columns:
         return matrix.fill_diagonal_(fill_value, wrap)
@@ -38,7 +41,7 @@ _OTHERWISE: Mapping[Any, Callable[..., Tensor]] = {
 
 
 class WithoutLooking(TorchFunctionMode):
-    """A mode in which the replacements are called in place of the originals."""
+    """A torch function mode that calls the replacements in this module in place of torch's own."""
 
     def __torch_function__(
         self,
@@ -47,7 +50,7 @@ class WithoutLooking(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call the replacement of a function, or the function itself if it has none."""
+        """Call the replacement of a torch function, or the function itself if there is none."""
         del types
         called: Callable[..., Any] = _OTHERWISE.get(func, func)
         return called(*args, **(kwargs or {}))

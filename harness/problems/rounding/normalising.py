@@ -1,6 +1,7 @@
-"""Rules of operators whose results are bounded for every operand: softmax and layer norm.
+"""Error-bound rules of softmax and layer norm, whose results are bounded for every operand.
 
-Their decompositions would lose that property: a quotient has no bound if its divisor may be 0.
+The decompositions of these operators would lose that property: a quotient has no bound if its
+divisor may be 0.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ _aten = torch.ops.aten
 def softmax(
     rounding: Rounding, operator: Any, x: Tracked, dim: int, half_to_float: bool = False
 ) -> Tracked:
-    """Bound a softmax, which lies between the ends of its shares.
+    """Bound the error of a softmax, by the smallest and largest shares that its elements may have.
 
-    A share grows with its own term and falls with the others. Each exp(x - m) errs by its
-    exponential, and by the rounding of x - m. Their sum, in any order, errs by at most the largest
-    of these. A share is at least 0 and at most 1.
+    A share, an element of the result, grows with its own operand, and falls when another operand
+    grows. It lies between 0 and 1. With m the largest operand, each exp(x - m) has the error of the
+    exponential, and that of rounding x - m. The relative error of their sum is at most the largest
+    relative error of a term, besides that of the summation.
     """
     value = operator(x.value, dim, half_to_float)
     if not value.numel():
@@ -54,7 +56,7 @@ def softmax(
 
 
 def _softmax_bounds(low: Tensor, high: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return the least and the largest share that each term may have."""
+    """Return the smallest and the largest softmax of operands between `low` and `high`."""
     # Any shift gives the same shares; this one keeps the exponentials from overflowing.
     shift = high.amax(dim, keepdim=True)
     least, most = (low - shift).exp(), (high - shift).exp()
@@ -76,11 +78,11 @@ def layer_norm(
     bias: Tracked | None,
     eps: float,
 ) -> tuple[Tracked, Tracked, Tracked]:
-    """Bound a layer norm, which standardises by a mean and a variance.
+    """Bound the error of a layer norm, which standardises by a mean and a variance.
 
-    No deviation of n numbers exceeds the root of n standard deviations, whatever they are. Rounding
-    adds the mean's own error over the root of eps. The limit holds only if the variance's error
-    does not hide eps.
+    No deviation of n numbers exceeds the root of n standard deviations, which limits every result.
+    Rounding adds the error of the mean, divided by the root of eps. The limit holds only if the
+    error of the variance is small compared with eps.
     """
     del operator
     dims = list(range(x.value.dim() - len(shape), x.value.dim()))

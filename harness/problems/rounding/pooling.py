@@ -1,4 +1,4 @@
-"""Rules of mean pooling, and of interpolation, which takes weighted means of neighbours.
+"""Error-bound rules of mean pooling, and of interpolation, a weighted mean of neighbours.
 
 Max pooling has the rule of other extremes, in `reductions`.
 """
@@ -14,7 +14,7 @@ from harness.problems.rounding.tracked import SINGLE, NoRuleError, Rounding, Tra
 
 @rule("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool1d")
 def avg_pool(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
-    """Bound a mean of each window: a sum, and a product with a rounded factor."""
+    """Bound the error of the mean of each window: a sum, and a product with a rounded factor."""
     value = operator(x.value, *args)
     most = operator(x.most, *args)
     # The number of elements in a window; for adaptive pooling twice the ratio of both sizes.
@@ -35,11 +35,12 @@ def avg_pool(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Track
 
 @rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
 def upsample_linear(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
-    """Bound interpolation, a weighted mean of neighbours in any order.
+    """Bound the error of interpolation, a weighted mean of neighbours in any order.
 
-    The weights are not negative and sum to 1. A place among n elements is off by at most 3 n u,
-    however its scale is rounded. So are the two weights that follow from it. The place may
-    therefore be between the next two elements, and the result is continuous there.
+    The weights are not negative and sum to 1. A position among n elements is off by at most 3 n u,
+    however its scale is rounded. The two weights, which follow from the position, are off by as
+    much. The position may therefore lie between the next two elements, where the result continues
+    without a jump.
     """
     dims = list(range(2, x.value.dim()))
     value, spread = operator(x.value, *args), operator(x.bound, *args)
@@ -54,14 +55,14 @@ def upsample_linear(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -
 def grid_sampler(
     rounding: Rounding, operator: Any, x: Tracked, grid: Tracked, *how: Any
 ) -> Tracked:
-    """Bound sampling of an image at given places, with the weights of `interpolated`.
+    """Bound the error of sampling an image at given positions, by linear interpolation.
 
     Along each dimension the result is continuous. Its slope is at most the largest difference of
-    neighbours, which is at most twice the largest element. A place is ((g + 1) n - 1) / 2, which
-    has four roundings.
+    neighbours, which is at most twice the largest element. A position is ((g + 1) n - 1) / 2 for a
+    number g of the grid, which has four roundings.
 
     Raises:
-        NoRuleError: The mode is nearest, which rounding decides, or bicubic.
+        NoRuleError: The mode is nearest, where rounding decides the element, or bicubic.
     """
     if how[0] != 0:
         raise NoRuleError("grid_sampler with nearest or bicubic interpolation")

@@ -1,4 +1,4 @@
-"""Rules of sums of products: matrix products and convolutions."""
+"""Error-bound rules of sums of products: matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _OF_TRANSFORMS = 128.0
 def _joined(
     rounding: Rounding, function: Bilinear, a: Tracked, b: Tracked, terms: Tensor | float
 ) -> Tracked:
-    """Bound a bilinear function, whose results are sums of products (Higham, section 3.1).
+    """Bound the error of a bilinear function, whose results are sums of products.
 
-    Its operands may have errors of their own. Their effect is at most the function of the largest
-    absolute values, less the function of the exact absolute values.
+    The bound is that of Higham, section 3.1. The operands may have errors of their own. Their
+    effect is at most the function of the largest absolute values, less the function of the exact
+    absolute values.
 
     Args:
         rounding: The arithmetic.
         function: The function.
-        a: Its first operand.
-        b: Its second operand.
+        a: The function's first operand.
+        b: The function's second operand.
         terms: Number of terms in each sum.
     """
     value = function(a.value, b.value)
@@ -46,10 +47,10 @@ def _joined(
 @rule("mm", "bmm", "mv", "dot", "matmul")
 @complex_rule("mm", "bmm", "mv")
 def matmul(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
-    """Bound a matrix product, whose sums have as many terms as the inner dimension.
+    """Bound the error of a matrix product, whose sums have as many terms as the inner dimension.
 
-    A complex product of n terms loses gamma_(n + 2) times the root of 2 (Higham, section 3.6). It
-    counts 2 n + 2 terms.
+    A complex sum of n products has an error of sqrt(2) gamma_(n + 2) (Higham, section 3.6). It is
+    bounded as a sum of 2 n + 2 terms.
     """
     terms = a.value.shape[-1]
     return _joined(rounding, operator, a, b, 2.0 * terms + 2.0 if a.value.is_complex() else terms)
@@ -59,9 +60,9 @@ def matmul(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked
 def addbmm(
     rounding: Rounding, operator: Any, c: Tracked, a: Tracked, b: Tracked, **factors: float
 ) -> Tracked:
-    """Bound `addbmm` as one matrix product.
+    """Bound the error of `addbmm` as that of one matrix product.
 
-    Its inner dimension joins those of all matrices in the batch.
+    The inner dimension of this product joins the inner dimensions of all matrices in the batch.
     """
     del operator
     inner = a.value.shape[0] * a.value.shape[2]
@@ -82,9 +83,9 @@ def addbmm(
 def trilinear(
     rounding: Rounding, operator: Any, a: Tracked, b: Tracked, c: Tracked, *how: Any
 ) -> Tracked:
-    """Bound sums of products of three factors, in any order.
+    """Bound the error of sums of products of three factors, in any order.
 
-    A kernel may multiply and store two of the factors first.
+    A kernel may multiply two of the factors first, and store their product.
     """
     value = operator(a.value, b.value, c.value, *how)
     most = operator(*(rounding.operand(each).most for each in (a, b, c)), *how)
@@ -105,7 +106,7 @@ def addmm(
     beta: float = 1,
     alpha: float = 1,
 ) -> Tracked:
-    """Bound a scaled matrix product that is added to another operand."""
+    """Bound the error of a scaled matrix product that is added to another operand."""
     aten = torch.ops.aten
     product = {"addmm": aten.mm, "baddbmm": aten.bmm, "addmv": aten.mv}
     name = operator.overloadpacket.__name__
@@ -123,9 +124,9 @@ def _by_transforms(
 ) -> Tracked:
     """Widen a convolution's bound by the error of Winograd's algorithm and of Fourier transforms.
 
-    The tightest class has no such room. The error follows the largest sum nearby, not the products
-    that meet at an output: Barabasz, Anderson, Soodhalter and Gregg, ACM TOMS 46 (2020), 4; Higham,
-    theorem 24.2.
+    For fp32, the bound is not widened. The error depends on the largest sum nearby, not on the
+    products that an output sums. Sources: Barabasz, Anderson, Soodhalter and Gregg, ACM TOMS 46
+    (2020), 4; Higham, theorem 24.2.
     """
     arithmetic = rounding.arithmetic
     if not arithmetic.roundoff:
@@ -141,7 +142,7 @@ def _by_transforms(
 def convolution(
     rounding: Rounding, operator: Any, x: Tracked, weight: Tracked, bias: Tracked | None, *how: Any
 ) -> Tracked:
-    """Bound a convolution, which sums the terms that meet at an output, and the bias."""
+    """Bound the error of a convolution, in which each output sums products, and a bias if given."""
 
     def convolution(a: Tensor, b: Tensor) -> Tensor:
         result: Tensor = operator(a, b, None, *how)

@@ -55,11 +55,11 @@ def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphMo
     Only writes to the function's own arguments stay.
 
     Args:
-        function: Takes as many tensors as are given.
+        function: The function, which takes as many tensors as `tensors` has.
         tensors: The arguments of the traced call.
 
     Raises:
-        NoRuleError: The function cannot be traced, since what it does depends on the numbers in a
+        NoRuleError: The function cannot be traced, since its operations depend on the numbers in a
             tensor.
     """
     try:
@@ -77,7 +77,7 @@ def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphMo
 
 
 def _functional(function: Callable[..., Any], tensors: Sequence[Tensor]) -> GraphModule:
-    """Trace a function once, with its in-place operators replaced."""
+    """Trace a function once; in-place operators are replaced by others that return new tensors."""
     functional = torch.func.functionalize(lambda *given: function(*given))
     # make_fx records the shape and dtype of each result in a fake mode. Without one given, it makes
     # a new mode for each result.
@@ -97,9 +97,9 @@ def _is_in_place(node: Node) -> bool:
 
 
 def _table() -> Mapping[Any, Callable[..., Any]]:
-    """Return the decompositions of all operators that have no rule here.
+    """Return torch's decompositions of all operators for which this package has no rule.
 
-    An operator that works in place is not decomposed if its other form has a rule. Its
+    An in-place operator is not decomposed either if its out-of-place form has a rule. The
     decomposition has a wider bound: that of a sigmoid contains an exponential, which overflows.
     """
     return {
@@ -131,7 +131,7 @@ def propagate(graph: GraphModule, tensors: Sequence[Tensor], arithmetic: Arithme
     Args:
         graph: The graph that `trace` returned.
         tensors: The arguments of the call; floating-point numbers are float64.
-        arithmetic: The arithmetic that a right output may have been computed in.
+        arithmetic: The arithmetic in which a correct output may have been computed.
 
     Raises:
         NoRuleError: The graph calls an operator that has no rule.
@@ -172,7 +172,7 @@ def _known(values: Any, known: Mapping[Node, Any]) -> Any:
 
 
 def _call(rounding: Rounding, node: Node, known: Mapping[Node, Any]) -> Any:
-    """Apply the rule of a node's operator.
+    """Compute a node's result with its error bound, by the rule of the node's operator.
 
     Raises:
         NoRuleError: The operator has no rule for these arguments.
@@ -199,7 +199,7 @@ def _call(rounding: Rounding, node: Node, known: Mapping[Node, Any]) -> Any:
 
 
 def _written(rounding: Rounding, known: Mapping[Node, Any], target: Any, source: Any) -> Tracked:
-    """Return an argument of the graph after a write over it."""
+    """Return the argument `target` of the graph after `source` was written over it."""
     whole = structure.copy(rounding, _WRITES, known[target], known[source])
     assert isinstance(whole, Tracked)  # noqa: S101 - for the type checker
     return whole
@@ -213,8 +213,9 @@ def _name(node: Node) -> str:
 def _constant(rounding: Rounding, value: object) -> object:
     """Return a constant of the graph with its errors, in float64.
 
-    A constant that the graph makes in float32 is converted, so that later results are exact. One
-    that it makes in float64, the inputs' dtype in a trace, is float32 in a kernel and errs by that.
+    A constant that the graph makes in float32 is converted, so that later results are exact. A
+    constant that the graph makes in float64, the dtype of inputs in a trace, is float32 in a
+    kernel. It gets the error of that rounding.
     """
     if not isinstance(value, Tensor):
         return value
@@ -224,7 +225,7 @@ def _constant(rounding: Rounding, value: object) -> object:
 
 
 def _last_uses(graph: GraphModule) -> dict[Node, list[Node]]:
-    """Return, for each node, the nodes whose results are not needed after it."""
+    """Return, for each node, the nodes whose results no later node uses."""
     last: dict[Node, Node] = {}
     for node in graph.graph.nodes:
         for used in node.all_input_nodes:

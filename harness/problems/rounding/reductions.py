@@ -1,4 +1,4 @@
-"""Rules of operators that reduce or scan tensors along dimensions."""
+"""Error-bound rules of operators that reduce or scan tensors along dimensions."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from harness.problems.rounding.tracked import (
 
 
 def _dims(x: Tensor, dim: Any) -> list[int]:
-    """Return the dimensions that an argument names; an empty or missing one stands for all."""
+    """Return the dimensions that `dim` names, counted from 0; all dimensions if it names none."""
     if dim is None or (isinstance(dim, Sequence) and not dim):
         return list(range(x.dim()))
     return [d % max(x.dim(), 1) for d in ([dim] if isinstance(dim, int) else dim)]
 
 
 def _count(x: Tensor, dims: Sequence[int]) -> int:
-    """Return the number of elements that are reduced to one."""
+    """Return the number of elements that a reduction over `dims` combines into one."""
     return math.prod(x.shape[d] for d in dims) if x.dim() else 1
 
 
@@ -46,7 +46,7 @@ def sum_of(
     keepdim: bool = False,
     dtype: Any = None,
 ) -> Tracked:
-    """Bound a sum, which a kernel may compute in any order."""
+    """Bound the error of a sum, which a kernel may compute in any order."""
     del operator
     dims = _dims(x.value, dim)
     if not (x.value.is_floating_point() or x.value.is_complex()):
@@ -71,9 +71,10 @@ def mean(
     keepdim: bool = False,
     dtype: Any = None,
 ) -> Tracked:
-    """Bound a mean: a sum times a rounded factor, or a mean that each term moves (Welford, 1962).
+    """Bound the error of a mean, computed as a sum times 1 / n or as a running mean.
 
-    The latter divides at each step. It is not exact even where the sum is, as of small integers.
+    A running mean (Welford, 1962) divides at each step. It is not exact even where the sum is
+    exact, as of small integers.
     """
     dims = _dims(x.value, dim)
     count = _count(x.value, dims)
@@ -89,7 +90,7 @@ def mean(
 
 @rule("cumsum")
 def cumsum(rounding: Rounding, operator: Any, x: Tracked, dim: int, dtype: Any = None) -> Tracked:
-    """Bound a running sum, each prefix of which may be summed in any order.
+    """Bound the error of a running sum, each prefix of which may be summed in any order.
 
     Raises:
         NoRuleError: The elements are integers that depend on rounding.
@@ -111,11 +112,11 @@ def cumsum(rounding: Rounding, operator: Any, x: Tracked, dim: int, dtype: Any =
 
 @rule("cumprod", "prod")
 def prod(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
-    """Bound a product of elements, or a running product.
+    """Bound the error of a product of elements, or of a running product.
 
-    Each factor adds one rounding (Higham, lemma 3.1). The factors may be taken in any order. Where
-    some of them overflow, nothing is known of the result. Where some underflow, it is off by what
-    the other factors make of the smallest number.
+    Each factor adds one rounding (Higham, lemma 3.1). The factors may be taken in any order. The
+    bound is infinite where a product of some factors may overflow. For underflow, the smallest
+    number times the largest product of the other factors is added.
     """
     kwargs.pop("dtype", None)
     value = operator(x.value, *args, **kwargs)
@@ -142,10 +143,11 @@ def var(
     correction: float | None = 1,
     keepdim: bool = False,
 ) -> Any:
-    """Bound a variance or standard deviation, computed in two passes or in one.
+    """Bound the error of a variance or standard deviation, computed in two passes or in one.
 
     Two passes take the mean of squared differences from the mean. One pass subtracts the squared
-    mean from the mean of squares, which loses gamma_n times the latter (Higham, section 1.9).
+    mean from the mean of squares; its error is gamma_n times the mean of squares (Higham, section
+    1.9).
 
     Raises:
         NoRuleError: The overload has arguments without names.
@@ -182,12 +184,13 @@ def var(
 def logsumexp(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any, keepdim: bool = False
 ) -> Tracked:
-    """Bound a logsumexp.
+    """Bound the error of a logsumexp.
 
-    It grows with each term, and moves by at most the largest of their errors. With m the largest
-    term, or 0, each exp(x - m) errs by its exponential, and by x - m where a kernel stores that.
-    The sum of these is at least that for the least values, and at least 1 where m is the largest.
-    The sum's relative error is an absolute error of the logarithm.
+    The result grows with each operand, and moves by at most the largest operand error. A kernel
+    sums exp(x - m), where m is the largest operand, or 0. Each term has the error of the
+    exponential, and of x - m where a kernel stores that difference. The sum of the terms is at
+    least that for the smallest operands, and at least 1 where m is the largest operand. The sum's
+    relative error is an absolute error of the logarithm.
     """
     dims = _dims(x.value, dim)
     grown = bound_monotone(lambda each: operator(each, dims, keepdim), x)
@@ -216,10 +219,10 @@ def logsumexp(
 def cdist(
     rounding: Rounding, operator: Any, x: Tracked, y: Tracked, order: float, mode: Any = None
 ) -> Tracked:
-    """Bound distances between rows: norms of differences.
+    """Bound the error of distances between rows, which are norms of differences.
 
-    Those of order 2 may be computed as the root of abs(x)^2 + abs(y)^2 - 2 x y, as torch does. The
-    terms may cancel, so the error follows their size. The result is not negative.
+    Distances of order 2 may be computed as the root of abs(x)^2 + abs(y)^2 - 2 x y, as torch does.
+    These terms may cancel, so the error depends on the terms' size. The result is not negative.
 
     Raises:
         NoRuleError: The order is not 1, 2 or infinity.
@@ -249,7 +252,7 @@ def cdist(
 
 @rule("_pdist_forward")
 def pdist(rounding: Rounding, operator: Any, x: Tracked, order: float = 2) -> Tracked:
-    """Bound the distances between each row and those after it."""
+    """Bound the error of the distances between each row and all later rows."""
     every = cdist(rounding, torch.ops.aten._cdist_forward.default, x, x, order)
     rows = x.value.shape[0]
     above = torch.ones(rows, rows, dtype=torch.bool, device=x.value.device).triu(1)
@@ -259,10 +262,10 @@ def pdist(rounding: Rounding, operator: Any, x: Tracked, order: float = 2) -> Tr
 
 @rule("logcumsumexp")
 def logcumsumexp(rounding: Rounding, operator: Any, x: Tracked, dim: int) -> Tracked:
-    """Bound a running logsumexp, each prefix of which follows from the rounded one before.
+    """Bound the error of a running logsumexp, computed step by step from rounded results.
 
-    A step adds log(1 + exp(a - b)). It errs by its logarithm, which has an absolute error bound, by
-    the rounding of a - b, and by storing the sum. It grows with each term, as `logsumexp` does.
+    A step adds log(1 + exp(a - b)). Its errors are those of the logarithm (an absolute bound), of
+    rounding a - b, and of storing the sum. The result grows with each operand, as in `logsumexp`.
     """
     grown = bound_monotone(lambda each: operator(each, dim), x)
     if not x.value.numel():
@@ -279,7 +282,7 @@ def logcumsumexp(rounding: Rounding, operator: Any, x: Tracked, dim: int) -> Tra
 def amax_or_amin(
     rounding: Rounding, operator: Any, x: Tracked, dim: Any = (), keepdim: bool = False
 ) -> Tracked:
-    """Bound a largest or smallest element, which grows with each of the elements."""
+    """Bound the error of a largest or smallest element, which never falls when an element grows."""
     del rounding
     return bound_monotone(lambda each: operator(each, dim, keepdim), x)
 
@@ -295,9 +298,10 @@ _PICKING = """
 
 @rule(*_PICKING.split())
 def with_index(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Any:
-    """Bound a largest element or the k-th in order, and its index.
+    """Bound the errors of sorted, extreme or k-th elements, and of their indices.
 
-    The value changes by no more than the elements do. Its index is unknown if they are not exact.
+    An element changes by no more than the largest error of an operand. Its index has an infinite
+    error if the operands are not exact.
     """
     del rounding
     found = operator(x.value, *args, **kwargs)
@@ -308,7 +312,7 @@ def with_index(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwar
 
 
 def _unknown(index: Tensor, x: Tracked) -> Tensor | None:
-    """Return infinite errors for an index, or None if the elements are exact."""
+    """Return infinite errors in the shape of `index`, or None if `x` is exact."""
     if x.error is None:
         return None
     return torch.full(index.shape, float("inf"), dtype=torch.float64, device=index.device)
@@ -318,9 +322,9 @@ def _unknown(index: Tensor, x: Tracked) -> Tensor | None:
 def argmax_or_argmin(
     rounding: Rounding, operator: Any, x: Tracked, dim: int | None = None, keepdim: bool = False
 ) -> Tracked:
-    """Bound the index of the first extreme.
+    """Bound the error of the index of the first largest or smallest element.
 
-    Where rounding decides, it may be that of any element whose interval contains the extreme.
+    Where rounding decides, the index may be that of any element whose interval reaches the extreme.
     """
     del rounding
     value = operator(x.value, dim, keepdim)
@@ -347,9 +351,9 @@ def argmax_or_argmin(
 
 @rule("any", "all")
 def any_or_all(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
-    """Bound `any` or `all`, which grow with each truth value.
+    """Bound the error of `any` or `all`.
 
-    The result is uncertain where the uncertain elements decide it.
+    The result is uncertain where it depends on uncertain elements.
     """
     del rounding
     value = operator(x.value, *args, **kwargs)
@@ -371,9 +375,10 @@ def vector_norm(
     keepdim: bool = False,
     dtype: Any = None,
 ) -> Tracked:
-    """Bound a vector norm: a sum of absolute values or of squares and its root, or an extreme.
+    """Bound the error of a vector norm of order 1, 2 or infinity.
 
-    Other orders lead to `_normed_by_powers`.
+    It is a sum of absolute values, the root of a sum of squares, or an extreme. Other orders are
+    left to `_normed_by_powers`.
     """
     del dtype
     order = 2 if order is None else order
@@ -392,7 +397,7 @@ def vector_norm(
 def _normed_by_powers(
     rounding: Rounding, operator: Any, x: Tracked, order: float, dims: list[int], keepdim: bool
 ) -> Tracked:
-    """Bound a norm of another order, computed as the root of a sum of powers.
+    """Bound the error of a norm of any positive order, computed as the root of a sum of powers.
 
     Raises:
         NoRuleError: The order is not positive.

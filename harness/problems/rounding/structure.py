@@ -1,4 +1,4 @@
-"""Rules of operators that move, pick or write elements; an error goes where its value goes."""
+"""Error-bound rules of operators that move, pick or write elements; errors move with values."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _MAKING = "zeros_like ones_like full_like empty_like new_zeros new_ones new_full
 @rule(*_MOVING.split())
 @complex_rule(*_MOVING.split(), "neg")
 def moved(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Bound an operator that moves elements: it is applied to the errors as well.
+    """Bound the error of an operator that moves elements, by moving the errors in the same way.
 
-    The terms of sums are moved too, if the first operand is the only tensor.
+    If the first operand is the only tensor, its sums keep their terms, which are moved too.
     """
     del rounding
     values = operator(*_part(args, "value"), **_part(kwargs, "value"))
@@ -69,13 +69,13 @@ def as_strided(
     stride: Any,
     storage_offset: int | None = None,
 ) -> Tracked:
-    """Bound `as_strided`, which addresses elements by their places in memory.
+    """Bound the error of `as_strided`, which addresses elements by their positions in memory.
 
-    Only a contiguous tensor at the start of its storage has known places, so that its errors can be
-    laid out alike.
+    These positions are known only for a contiguous tensor at the start of its storage. Its errors
+    can be laid out in the same way.
 
     Raises:
-        NoRuleError: The operand is another view.
+        NoRuleError: The operand is not contiguous, or not at the start of its storage.
     """
     if not x.value.is_contiguous() or x.value.storage_offset():
         raise NoRuleError("as_strided of a view")
@@ -90,7 +90,7 @@ def as_strided(
 def constant_pad(
     rounding: Rounding, operator: Any, x: Tracked, pad: Any, value: float = 0
 ) -> Tracked:
-    """Bound padding with one number, which is rounded as it is stored."""
+    """Bound the error of padding with one number, which is rounded when it is stored."""
     border = rounding.held(value)
     error = operator(x.bound, pad, float(border.bound))
     return Tracked(operator(x.value, pad, value), error if bool(error.any()) else None)
@@ -98,7 +98,7 @@ def constant_pad(
 
 @rule("gather", "index_select", "index", "embedding", "take_along_dim")
 def index(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """Bound a lookup by an index.
+    """Bound the error of a lookup by an index.
 
     Raises:
         NoRuleError: The index depends on rounding.
@@ -121,13 +121,13 @@ def index(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
 def index_put(
     rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
 ) -> Tracked:
-    """Bound writing elements at given places.
+    """Bound the error of writing elements at given positions.
 
-    A mask may be uncertain where one number is written: there the result may be either number.
-    Arguments that ask for a sum lead to `gathered`.
+    A mask that selects where one number is written may be uncertain: there, the result may be the
+    old or the new number. A call that adds to the old elements is left to `scatter_add`.
 
     Raises:
-        NoRuleError: Another index depends on rounding.
+        NoRuleError: Any other index depends on rounding.
     """
     if kwargs or (len(what) > 1 and what[-1] is True):
         return scatter_add(rounding, operator, x, where, *what, **kwargs)
@@ -153,7 +153,9 @@ def index_put(
 def scatter_add(
     rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
 ) -> Tracked:
-    """Bound the sum, in any order, of an element and all that is added at its place.
+    """Bound the error of the sum of an element and all that is added at its position.
+
+    The sum may be computed in any order.
 
     Raises:
         NoRuleError: The operator reduces by something other than a sum, or an index depends on
@@ -194,7 +196,9 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Tracked:
-    """Bound a sum, in any order, a mean or an extreme of the elements that an index puts together.
+    """Bound the error of a sum, mean or extreme of all elements that an index sends to one place.
+
+    A sum may be computed in any order.
 
     Raises:
         NoRuleError: The operator multiplies the elements, or the index depends on rounding.
@@ -233,7 +237,7 @@ def embedding_bag(
     factors: Tracked | None = None,
     *rest: Any,
 ) -> Any:
-    """Bound an embedding bag: sums of rows, which may have factors, their means or their maxima.
+    """Bound the error of an embedding bag: sums, weighted sums, means or maxima of rows.
 
     Raises:
         NoRuleError: An index or an offset depends on rounding.
@@ -259,10 +263,10 @@ def embedding_bag(
 
 
 def _see_certain(operator: Any, *values: Any) -> None:
-    """Check that no index among some arguments depends on rounding.
+    """Check that no integer among some arguments, such as an index, depends on rounding.
 
     Raises:
-        NoRuleError: An index has an error.
+        NoRuleError: An integer argument has an error.
     """
     require_exact(operator, *(x for x in _tracked(values) if not x.value.is_floating_point()))
 
@@ -274,10 +278,11 @@ def _is_number(value: object) -> bool:
 @rule("_to_copy")
 @complex_rule("_to_copy")
 def to_copy(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> Tracked:
-    """Bound a conversion to another dtype.
+    """Bound the error of a conversion to another dtype.
 
     Between floating-point types no error is added: the error of storing a number is counted where
-    it is computed. An integer may be off by one more than the number that it is made from.
+    the number is computed. The error of an integer is one more than that of the number that it is
+    made from.
 
     Raises:
         NoRuleError: The conversion drops imaginary parts.
@@ -299,7 +304,7 @@ def to_copy(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> Tra
 @rule("copy")
 @complex_rule("copy")
 def copy(rounding: Rounding, operator: Any, target: Tracked, source: Tracked) -> Tracked:
-    """Bound a copy over a tensor: it takes the source's values and errors, in its own shape."""
+    """Bound the error of a copy over a tensor: the source's errors, in the target's shape."""
     del rounding, operator
     error = None if source.error is None else source.error.expand(target.value.shape)
     return Tracked(source.value.expand(target.value.shape), error)
@@ -310,7 +315,7 @@ def copy(rounding: Rounding, operator: Any, target: Tracked, source: Tracked) ->
 def constant_like(
     rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any
 ) -> Tracked:
-    """Bound a constant tensor that takes its shape from another one."""
+    """Bound the error of a constant tensor that takes its shape from another tensor."""
     del rounding
     return constant(operator(x.value, *args, **kwargs))
 
@@ -323,12 +328,12 @@ def _tracked(values: Any) -> list[Tracked]:
 
 
 def _part(values: Any, name: str) -> Any:
-    """Replace each tracked tensor in nested arguments by one of its attributes."""
+    """Replace each tracked tensor in nested arguments by its attribute `name`."""
     return tree_map(lambda x: getattr(x, name) if isinstance(x, Tracked) else x, values)
 
 
 def _index_or_bound(argument: Any) -> Any:
-    """Replace each tracked tensor by its errors, but an index by its value."""
+    """Replace each floating-point tracked tensor by its errors, and each index by its value."""
 
     def part(each: Any) -> Any:
         if not isinstance(each, Tracked):

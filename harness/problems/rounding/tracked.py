@@ -1,7 +1,7 @@
 """Tensors with error bounds, the registry of operator rules, and the rounding of one arithmetic.
 
-Each value is known as a centre and a radius: the exact result, and how far from it a right
-computation may be. A rule maps the centres and radii of operands to those of the result.
+Each value is known as a centre and a radius: the exact result, and how far a correct computation
+may be from it. A rule maps the centres and radii of operands to those of the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SINGLE = 2.0**-24
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a sum.
+    """Totals over the terms of each sum in a tensor.
 
     Attributes:
         spread: Sum of the terms' own errors; float64.
@@ -34,15 +34,15 @@ class Terms:
     count: Tensor | float
 
     def with_one(self, other: Tracked) -> Terms:
-        """Return these terms and one more."""
+        """Return the totals of sums that have `other` as one more term."""
         return Terms(self.spread + other.bound, self.most + other.most, self.count + 1.0)
 
     def moved(self, operator: Callable[[Tensor], Tensor], shape: torch.Size) -> Terms:
-        """Return the terms of sums whose elements an operator moves.
+        """Return the totals after an operator has moved the sums, as elements of a tensor.
 
         Args:
             operator: Moves the elements of a tensor, for example a permutation.
-            shape: Shape of the sums before the move; each part is expanded to it first.
+            shape: Shape of the sums before the move; each total is expanded to it first.
         """
 
         def move(part: Tensor) -> Tensor:
@@ -54,14 +54,15 @@ class Terms:
 
 @dataclass(frozen=True)
 class Tracked:
-    """A tensor of the reference, and how far a right computation may be from it.
+    """A tensor of the reference, and how far a correct computation may be from it.
 
     Attributes:
         value: The exact value, but for float64's rounding.
         error: Largest error of each element, float64, in the value's shape. None if the value is
             exact. For a truth value it is 1 if either may result; for a complex number it bounds
             the modulus of the difference.
-        terms: The terms of a sum. A later addition may come before them.
+        terms: If the value is a sum, its terms: a kernel may sum a later addend before them. Else
+            None.
     """
 
     value: Tensor
@@ -70,7 +71,7 @@ class Tracked:
 
     @property
     def bound(self) -> Tensor:
-        """The errors, as zeros if the value is exact; float64."""
+        """The largest error of each element, as zeros if the value is exact; float64."""
         if self.error is not None:
             return self.error
         return torch.zeros(self.value.shape, dtype=torch.float64, device=self.value.device)
@@ -89,9 +90,10 @@ class Tracked:
 
 
 def bound_monotone(function: Callable[..., Tensor], *operands: Tracked) -> Tracked:
-    """Bound a function that never decreases when one of its operands grows.
+    """Bound the error of a function that never decreases when one of its operands grows.
 
-    Its result lies between its values at the lower and at the upper ends of the operands.
+    The result lies between the function's values at the lower and at the upper ends of the
+    operands' intervals.
     """
     value = function(*(each.value for each in operands))
     if all(each.error is None for each in operands):
@@ -105,10 +107,10 @@ _MOST_WHOLE = 2.0**24
 
 
 def is_whole(most: Tensor, *operands: Tracked) -> bool:
-    """Return whether float32 sums some integers without rounding, in any order.
+    """Return whether float32 sums some terms without rounding, in any order: exact integers.
 
     Args:
-        most: The sums of the terms' magnitudes.
+        most: For each sum, the sum of its terms' absolute values.
         operands: The tensors that the terms are made of.
     """
     if any(each.error is not None or each.value.is_complex() for each in operands):
@@ -119,11 +121,11 @@ def is_whole(most: Tensor, *operands: Tracked) -> bool:
 
 
 def require_exact(operator: Any, *operands: Tracked) -> None:
-    """Check that some operands are exact.
+    """Check that some operands of an operator have no error.
 
     Args:
         operator: The operator, for the message.
-        operands: Its operands whose errors would decide the result.
+        operands: The operands whose errors would decide the result.
 
     Raises:
         NoRuleError: An operand has an error.
@@ -133,7 +135,7 @@ def require_exact(operator: Any, *operands: Tracked) -> None:
 
 
 class NoRuleError(NotImplementedError):
-    """Error for an operator without a bound of its rounding error; the message names it."""
+    """Error for an operator whose rounding error has no bound; the message names the operator."""
 
 
 class Rounding:
@@ -144,8 +146,8 @@ class Rounding:
 
     Attributes:
         arithmetic: The precision class's arithmetic.
-        stored_roundoff: Relative error of storing a number, beyond float32's. 0 unless the class
-            stores its numbers in 16 bits.
+        stored_roundoff: Relative error of storing a number, in addition to float32's. 0 unless the
+            precision class stores its numbers in 16 bits.
     """
 
     def __init__(self, arithmetic: Arithmetic) -> None:
@@ -159,7 +161,7 @@ class Rounding:
         self._format = stored if self._is_stored else torch.float32
 
     def given(self, value: Tensor) -> Tracked:
-        """Return an input or a weight as a kernel reads it."""
+        """Return an input or a weight, with the error of storing it as the precision class does."""
         if value.is_complex():
             value = value.to(torch.complex128)
         elif not value.is_floating_point():
@@ -179,7 +181,7 @@ class Rounding:
         units: Tensor | float = 1.0,
         absolute: Tensor | float = 0.0,
     ) -> Tracked:
-        """Return a result as it is stored.
+        """Return an operator's result with all its errors, including that of storing it.
 
         Args:
             value: The exact result.
@@ -201,7 +203,7 @@ class Rounding:
         return Tracked(value, known + lost)
 
     def held(self, operand: object) -> Tracked:
-        """Return a number as it is stored in a result, for example the border of a padding.
+        """Return a number with the error of storing it, for example the border of a padding.
 
         Args:
             operand: A tracked tensor, which is returned as it is, or a plain number.
@@ -215,9 +217,10 @@ class Rounding:
         return Tracked(exact.value, exact.error + stored.bound)
 
     def operand(self, tracked: Tracked) -> Tracked:
-        """Return an operand of a sum of products as a tensor core reads it.
+        """Return an operand of a sum of products, with the error of a tensor core that reads it.
 
-        Only TF32 rounds there. A class of 16 bits has rounded the operand where it was stored.
+        Only TF32 tensor cores round operands. A precision class of 16 bits has rounded the operand
+        where it was stored.
         """
         if self._is_stored or not self.arithmetic.roundoff:
             return tracked
@@ -230,10 +233,10 @@ class Rounding:
         return Tracked(tracked.value, tracked.bound + lost)
 
     def summed(self, value: Tensor, spread: Tensor, most: Tensor, terms: Tensor | float) -> Tracked:
-        """Return a sum that may be computed in any order (Higham, section 3.1).
+        """Return a sum, with its error bound for any order of summation (Higham, section 3.1).
 
         The bound holds for every order, since a kernel may use any. A bound for one order, such as
-        a tree's, is tighter, but a kernel that sums in turn could exceed it.
+        a tree's, is tighter, but a kernel that sums one by one could exceed it.
 
         Args:
             value: The exact sum.
@@ -252,7 +255,7 @@ class Rounding:
         return replace(result, terms=Terms(spread, most, terms))
 
     def _holds(self, value: Tensor) -> Tensor:
-        """Return where the format that the class stores numbers in holds a value exactly."""
+        """Return a mask of values that the precision class can store exactly."""
         if value.is_complex():
             return torch.zeros(value.shape, dtype=torch.bool, device=value.device)
         return value.to(self._format).double() == value
@@ -266,10 +269,10 @@ _OF_COMPLEX: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[R], R]:
-    """Register a function as the rule of some operators.
+    """Register a function as the error-bound rule of some operators.
 
     The function is called with the `Rounding`, the operator and the operator's arguments. Tensors
-    among the arguments are `Tracked`.
+    among the arguments and in the result are `Tracked`.
 
     Args:
         names: Names of the operators, without namespace and overload.
@@ -283,12 +286,12 @@ def rule(*names: str) -> Callable[[R], R]:
 
 
 def complex_rule(*names: str) -> Callable[[R], R]:
-    """Register a rule for calls with a complex operand.
+    """Register a function as the error-bound rule of operators with a complex operand.
 
-    Rules of real numbers do not hold for complex ones, so these calls never use them.
+    Rules of real numbers do not hold for complex ones, so such calls never use them.
 
     Args:
-        names: As in `rule`.
+        names: Names of the operators, without namespace and overload.
     """
 
     def register(function: R) -> R:
@@ -299,7 +302,7 @@ def complex_rule(*names: str) -> Callable[[R], R]:
 
 
 def rule_of(operator: Any, operands: Iterable[object]) -> Rule | None:
-    """Return the rule of an operator for the given operands, or None if it has none."""
+    """Return the error-bound rule of an operator for the given operands; None if there is none."""
     is_complex = any(
         each.value.is_complex() if isinstance(each, Tracked) else isinstance(each, complex)
         for each in operands
@@ -308,18 +311,15 @@ def rule_of(operator: Any, operands: Iterable[object]) -> Rule | None:
 
 
 def has_rule(operator: Any) -> bool:
-    """Return whether an operator has a rule for real operands.
+    """Return whether an operator has an error-bound rule for real operands.
 
-    An operator that works in place, such as `sigmoid_`, counts by the name without the underscore.
+    The name of an in-place operator, such as `sigmoid_`, is looked up without the underscore.
     """
     return operator.overloadpacket.__name__.removesuffix("_") in _RULES
 
 
 def constant(value: Tensor) -> Tracked:
-    """Return numbers that were made in float64, which a kernel may hold in float32.
-
-    Their error is that of rounding them to float32.
-    """
+    """Return a constant in float64, with the error of a kernel that rounds it to float32."""
     if value.is_complex():
         return Tracked(value.to(torch.complex128))
     if not value.is_floating_point():
@@ -331,7 +331,7 @@ def constant(value: Tensor) -> Tracked:
 
 
 def number(value: object) -> Tracked:
-    """Return an operand as `Tracked`; it may be a plain number."""
+    """Return an operand as `Tracked`, also if it is a plain number."""
     if isinstance(value, Tracked):
         return value
     return constant(torch.tensor(float(value), dtype=torch.float64))  # type: ignore[arg-type]

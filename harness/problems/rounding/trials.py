@@ -1,6 +1,6 @@
-"""Rounding errors of a traced function by experiment.
+"""Estimates of a traced function's rounding errors, by random trials.
 
-They take the place of a bound that says nothing, such as after many layers.
+They are used where a bound is too loose to be useful, such as after many layers.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _LARGEST_HALF = 65504.0
 
 
 def deviation(graph: GraphModule, tensors: Sequence[Tensor], value: Tensor) -> Tensor:
-    """Return the largest error of a function's output in eight trials of rounding.
+    """Return the largest error of a function's output in eight trials of random rounding.
 
     Each trial changes every result of an operator by up to as much as bfloat16 may (Monte Carlo
     arithmetic; Parker, UCLA CSD-970002, 1997). Half of the trials change each number by itself. The
-    others change all numbers of a result alike, as where numbers are cut off.
+    others change all numbers of a result by the same share, as truncation does.
 
     Args:
         graph: The graph that `propagate.trace` returned.
@@ -34,7 +34,7 @@ def deviation(graph: GraphModule, tensors: Sequence[Tensor], value: Tensor) -> T
 
     Returns:
         Absolute errors, float64, of the output's shape. NaN where a trial gave no number, and
-        everywhere if a result overflows in float16: a right kernel may then be off by anything.
+        everywhere if a result overflows in float16: a correct kernel may then be off by anything.
     """
     largest = torch.zeros(value.shape, dtype=torch.float64, device=value.device)
     for seed in range(_TRIALS):
@@ -60,12 +60,12 @@ class _Trial(Interpreter):
         self.overflows = False
 
     def run_node(self, n: Node) -> Any:
-        """Run a node as torch.fx does, and change its result."""
+        """Run a node of the graph as torch.fx does, and change its result at random."""
         result = super().run_node(n)
         return result if n.op == "output" else tree_map(self._changed, result)
 
     def _changed(self, result: Any) -> Any:
-        """Change a tensor of floating-point numbers by random shares of bfloat16's error."""
+        """Change a floating-point tensor by random shares of bfloat16's rounding error."""
         if not isinstance(result, Tensor) or not result.is_floating_point():
             return result
         result = result.double()

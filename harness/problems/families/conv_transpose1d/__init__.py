@@ -1,7 +1,8 @@
 """The family of references that are one `nn.ConvTranspose1d` and nothing else.
 
-Such a reference is a sum of products, and each of its sizes can be varied. The class implements
-`families/family.py`; each file here has one kind of result.
+An output of such a reference is a sum of products, and each of the layer's sizes can be varied. The
+class `ConvTranspose1d` implements `families/family.py`; each other file computes one kind of
+result.
 """
 
 import random
@@ -76,15 +77,19 @@ class ConvTranspose1d(AnyReference):
     def recognises(
         self, model: nn.Module, arguments: Mapping[str, object], inputs: Sequence[InputSpec]
     ) -> bool:
-        """Return whether the model gives, bit for bit, the result of its only layer."""
+        """Return whether `Model` returns, bit for bit, the output of its only layer.
+
+        The layer must be an `nn.ConvTranspose1d`.
+        """
         return is_transposed_convolution(model, arguments, inputs)
 
     def vast(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
-        """Yield long rows of one channel, without and with a stride, and of a few channels.
+        """Yield configurations with long rows: of one channel, with a stride, and of 17 channels.
 
-        One channel needs few addresses, and several blocks share one of its rows. With a stride the
-        output is longer than the input. A kernel that counts outputs in 32 bits may check only the
-        input's length. The numbers of a few channels are too many for 32 bits only together.
+        With one channel, a very large input needs few addresses, and several blocks share one of
+        its rows. With a stride, the output is longer than the input. A kernel that counts outputs
+        in 32 bits may check only the input's length. With 17 channels, one channel alone has fewer
+        elements than 32 bits can count.
         """
         varied = grid.variable(taken)
         sizes = [_VAST]
@@ -95,21 +100,25 @@ class ConvTranspose1d(AnyReference):
         return _configurations(sizes, taken)
 
     def corners(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
-        """Yield edges of the sizes, such as a kernel smaller than the stride, or one position."""
+        """Yield edge configurations, such as a kernel smaller than the stride, or one position."""
         return _configurations(grid.corners(grid.variable(taken)), taken)
 
     def shared_memory_corners(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
-        """Yield sizes whose weights of one output channel overfill a block's shared memory."""
+        """Yield configurations in which an output channel's weights overfill shared memory."""
         return _configurations(grid.shared_memory_corners(grid.variable(taken)), taken)
 
     def covering(self, taken: Mapping[str, object], strength: int) -> Iterator[Configuration]:
-        """Yield a covering array over the sizes that can be varied."""
+        """Yield configurations that together cover every `strength`-tuple of parameter values."""
         return _configurations(grid.covering(grid.variable(taken), strength), taken)
 
     def aimed(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterator[Configuration]:
-        """Yield sizes one beside the problem's own, and around the numbers."""
+        """Yield configurations with a size one above or below that of `own`, or near `numbers`.
+
+        `own` is the configuration of the reference's file. `numbers` are integers in the
+        submission's text.
+        """
         sizes, varied = Convolution.of(own), grid.variable(taken)
         yield from _configurations(aimed.neighbours(sizes, varied), taken)
         yield from _configurations(aimed.around(numbers, sizes, varied), taken)
@@ -117,17 +126,25 @@ class ConvTranspose1d(AnyReference):
     def many_tiles(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterator[Configuration]:
-        """Yield the problem's own sizes, with tiles of the largest block among the numbers."""
+        """Yield the sizes `own`, long enough for several tiles on each of two multiprocessors.
+
+        A tile is the largest multiple of 32 up to 128 among `numbers`, which are integers in the
+        submission's text.
+        """
         return _configurations(aimed.many_tiles(numbers, Convolution.of(own)), taken)
 
     def many_turns(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterator[Configuration]:
-        """Yield the problem's own sizes, with more tiles of a larger block."""
+        """Yield the sizes `own`, long enough for many tiles on one multiprocessor.
+
+        A tile is the largest multiple of 32 up to 256 among `numbers`, which are integers in the
+        submission's text.
+        """
         return _configurations(aimed.many_turns(numbers, Convolution.of(own)), taken)
 
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration:
-        """Return random sizes, between those of the grid and beyond."""
+        """Return a configuration of random sizes, also between and beyond those of the grid."""
         sizes = drawn.any_convolution(grid.variable(taken), chance)
         return next(_configurations([sizes], taken))
 
@@ -143,19 +160,22 @@ class ConvTranspose1d(AnyReference):
         numbers: Sequence[int],
         chance: random.Random,
     ) -> Configuration:
-        """Return a configuration with up to three other sizes."""
+        """Return a random configuration that differs from `base` in at most three sizes."""
         sizes = drawn.near(Convolution.of(base), grid.variable(taken), numbers, chance)
         return next(_configurations([sizes], taken))
 
     def simpler(
         self, configuration: Configuration, taken: Mapping[str, object]
     ) -> Iterator[Configuration]:
-        """Yield sizes nearer to the neutral ones, and nearer to 1."""
+        """Yield configurations in which one size is smaller, or one parameter has no effect."""
         sizes = Convolution.of(configuration)
         return _configurations(drawn.simpler(sizes, grid.variable(taken)), taken)
 
     def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
-        """Return any valid sizes that a submission with these parameters can be asked for."""
+        """Return the configuration with the id `name`, which may have any valid sizes.
+
+        The result is None if the sizes are not valid, or if the submission lacks a parameter.
+        """
         sizes = grid.spelled(name)
         if sizes is None:
             return None
@@ -163,26 +183,26 @@ class ConvTranspose1d(AnyReference):
         return configuration if self.spell(configuration) == name else None
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
-        """Return nothing: the sizes are varied by what they mean."""
+        """Return nothing: other methods vary the sizes, whose meaning this family knows."""
         del sizes, strength
         return ()
 
     def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
-        """Return nothing: its shapes are cut, to a small batch and length."""
+        """Return nothing: instead, the input shape is cut to a small batch and length."""
         del sizes
         return iter(())
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
-        """Return all runs."""
+        """Return all runs, whatever the sizes."""
         del configuration
         return runs
 
     def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Return all runs."""
+        """Return all runs: each of them is needed."""
         return runs
 
     def spell(self, configuration: Configuration) -> str:
-        """Return an id of kernel size and stride, then what is not neutral, then the shapes."""
+        """Return an id: kernel size, stride, other parameters that have an effect, and shapes."""
         return grid.spell(Convolution.of(configuration))
 
     def expected(
@@ -191,12 +211,12 @@ class ConvTranspose1d(AnyReference):
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Expected:
-        """Return the output with Higham's bound of each element, which is rigorous."""
+        """Return a run's exact output, with Higham's rigorous error bound of each element."""
         # A transposed convolution keeps nothing of a call, so one model serves all of them.
         return rigorous(new_instance(), weights, inputs)
 
     def need(self, configuration: Configuration) -> Need:
-        """Return the work and data of a call, counted from the sizes."""
+        """Return the number of products and elements in a call, counted from the sizes."""
         return need_of(Convolution.of(configuration))
 
     def linear_map(
@@ -213,16 +233,17 @@ class ConvTranspose1d(AnyReference):
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
     ) -> Sequence[Factor]:
-        """Return the weight and the input.
+        """Return the weight and the input, the operands of the products.
 
-        The bias is not tested for lost bits, since right sums lose single bits of it as well.
+        The bias is left out, since correct sums lose single bits of it as well. Lost bits would
+        prove nothing.
         """
         del new_instance
         weight, _ = weight_and_bias(weights)
         return factors_of(Convolution.of(configuration), weight, inputs[0])
 
     def largest_exact(self, configuration: Configuration) -> int:
-        """Return the largest exact input, which has more bits if sums have fewer terms."""
+        """Return the largest input for exact sums, which has more bits if sums have fewer terms."""
         return largest_exact_input(Convolution.of(configuration))
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
@@ -232,11 +253,11 @@ class ConvTranspose1d(AnyReference):
         return _NUMBER_BYTES * channels * sizes.kernel_size > _MOST_SHARED_MEMORY
 
     def work(self, configuration: Configuration) -> int:
-        """Return the number of multiply-adds."""
+        """Return the number of multiply-adds of a kernel that tries every tap for every output."""
         return Convolution.of(configuration).work
 
     def facts(self, configuration: Configuration) -> Mapping[str, object]:
-        """Return the parameters, then the other sizes, then relations of sizes."""
+        """Return, by name, the layer's parameters, the other sizes, and relations between sizes."""
         c = Convolution.of(configuration)
         sizes = asdict(c)
         parameters = {name: sizes[name] for name in self.neutral}
@@ -255,12 +276,15 @@ class ConvTranspose1d(AnyReference):
     def computation(
         self, configuration: Configuration, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]
     ) -> Gather:
-        """Return the computation by gathering: every output looks for the inputs that reach it."""
+        """Return the correct computation by gathering: an output sums the inputs that reach it."""
         (x,) = inputs
         return Gather.of(Convolution.of(configuration), x, *weight_and_bias(weights))
 
     def explain_shapes(self, wrong: Sequence[tuple[Configuration, tuple[int, ...]]]) -> str:
-        """Return a known mistake in the formula of the length, or in the number of channels."""
+        """Return the mistake in the output length or in the channels that explains wrong shapes.
+
+        It is one sentence, empty if no known mistake explains all shapes.
+        """
         return explain_shapes([(Convolution.of(one), shape) for one, shape in wrong])
 
 

@@ -1,8 +1,8 @@
 """Transposed convolutions around the sizes that one submission is made for.
 
-A submission may have a fast path for the problem's own sizes, a tile or a block. Some mistakes only
-show in sizes one beside these, which the other cases miss. The integers in the submission's text
-say where such sizes may be.
+A submission may have a fast path for the sizes in the reference's file, a tile or a block. Some
+mistakes only show at sizes one above or below these, which the other cases miss. The integers in
+the submission's text hint at such sizes.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ _VARIED = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "d
 
 
 def neighbours(own: Convolution, varied: Iterable[str]) -> Iterator[Convolution]:
-    """Yield the problem's own sizes with one of them off by one, short enough to be simulated.
+    """Yield the sizes `own` with one of them off by one, and short enough to be simulated.
 
     Args:
-        own: The problem's sizes at their native values.
-        varied: Names of the parameters that may leave their neutral value.
+        own: The sizes in the reference's file.
+        varied: Names of the parameters that may have an effect; others stay neutral, as a stride of
+            1.
 
     Yields:
-        Valid convolutions, each exactly one step beside what a fast path may ask for.
+        Valid convolutions, each one step away from sizes that a fast path may require.
     """
     allowed = set(varied)
     short = _short(own)
@@ -61,7 +62,7 @@ def neighbours(own: Convolution, varied: Iterable[str]) -> Iterator[Convolution]
 
 
 def _affordable(own: Convolution, one: Convolution) -> Iterator[Convolution]:
-    """Yield a shortened convolution if it is valid and not too much work."""
+    """Yield `one` with a short length, if it is valid and takes at most 4 million multiply-adds."""
     if min(one.in_channels, one.out_channels, one.kernel_size, one.stride, one.dilation) < 1:
         return
     if one.padding < 0 or not one.is_valid:
@@ -72,10 +73,10 @@ def _affordable(own: Convolution, one: Convolution) -> Iterator[Convolution]:
 
 
 def _short(one: Convolution, own: Convolution | None = None) -> Convolution:
-    """Return sizes with one row, and a length that has the native remainders by a vector's width.
+    """Return the sizes of `one` with a batch of 1 and a short length.
 
-    Both input and output length keep their remainders if possible, or else the output's length
-    does.
+    Input and output length keep the remainders by 4 that `own` has, as 4 is the largest vector's
+    width. If that is not possible, only the output length keeps its remainder.
     """
     native = own or one
     candidates = [
@@ -94,12 +95,14 @@ def _short(one: Convolution, own: Convolution | None = None) -> Convolution:
 def around(
     numbers: Sequence[int], own: Convolution, varied: Iterable[str]
 ) -> Iterator[Convolution]:
-    """Yield sizes at, and one beside, the integers in a submission's text.
+    """Yield convolutions with sizes equal to, or one beside, integers in a submission's text.
 
     Args:
-        numbers: Those integers, the most frequent first.
-        own: The problem's sizes, of which taps, stride and dilation stay.
-        varied: Names of the parameters that may leave their neutral value.
+        numbers: The integers in the text, the most frequent first.
+        own: The sizes in the reference's file. Convolutions with other channels keep the kernel
+            size, stride and dilation of `own`.
+        varied: Names of the parameters that may have an effect; others stay neutral, as a stride of
+            1.
 
     Yields:
         Valid convolutions with few multiply-adds.
@@ -131,14 +134,22 @@ def around(
 
 
 def many_tiles(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution]:
-    """Yield the problem's own sizes, with several tiles for each of two multiprocessors."""
+    """Yield the sizes `own`, long enough for several tiles on each of two multiprocessors.
+
+    A tile is the largest multiple of 32 up to 128 among `numbers`, which are integers in the
+    submission's text.
+    """
     tile = max((n for n in numbers if n % _WARP == 0 and n <= _MOST_TILE), default=_WARP)
     length = _MANY_TILES * tile // own.stride + 1
     yield replace(own, batch=1, length=length + (own.length - length) % _VECTOR)
 
 
 def many_turns(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution]:
-    """Yield the problem's own sizes, with many tiles for one multiprocessor."""
+    """Yield the sizes `own`, long enough for many tiles on one multiprocessor.
+
+    A tile is the largest multiple of 32 up to 256 among `numbers`, which are integers in the
+    submission's text.
+    """
     tile = max((n for n in numbers if n % _WARP == 0 and n <= _MOST_WIDE_TILE), default=_WARP)
     wanted = _MANY_TURNS * tile
     by_position = replace(own, batch=1, length=wanted).work // wanted

@@ -14,9 +14,10 @@ Divide = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
 def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide as a right kernel does: only a position that the stride divides has an input.
+    """Divide as a correct kernel does: a tap has an input only if the stride divides its numerator.
 
-    A stride of 0, another number in the stride's place, divides none.
+    The result is the input positions, and a mask of those that have an input. A mistake may put 0
+    in place of the stride; then no position has an input.
     """
     if stride == 0:
         return numerator, torch.zeros_like(numerator, dtype=torch.bool)
@@ -24,17 +25,17 @@ def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
 
 
 def rounding_down(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide without a test of divisibility; negative positions are refused before."""
+    """Divide without a test of divisibility; positions of negative numerators have no input."""
     return numerator.div(stride, rounding_mode="floor"), numerator >= 0
 
 
 def multiplying(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Multiply by the stride, as a convolution that is not transposed does."""
+    """Multiply the numerator by the stride, as a convolution that is not transposed does."""
     return numerator * stride, torch.ones_like(numerator, dtype=torch.bool)
 
 
 def undivided(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Use the numerator itself as the position."""
+    """Use the numerator itself as the input position."""
     del stride
     return multiplying(numerator, 1)
 
@@ -58,24 +59,25 @@ _SAMPLED = 4
 class Gather:
     """A transposed convolution as a kernel computes it; all tensors are float64.
 
-    It gathers: each output position looks for the inputs that reach it. The fields below are the
-    steps that a mistake can change.
+    The kernel gathers: each output position looks for the inputs that reach it. The fields below
+    are the steps that a mistake can change.
 
     Attributes:
-        x: Input (batch, in_channels, length). In the input and the weight, NaN stands for what a
-            mistake reads out of bounds: the simulator gives NaN to the kernel as well.
+        x: Input (batch, in_channels, length). In `x` and `weight`, NaN marks elements that a
+            mistake reads out of bounds: the simulator returns NaN for such a read as well.
         weight: Weight (in_channels, out_channels / groups, kernel_size).
         bias: Bias (out_channels,), or None.
-        sizes: The sizes that the convolution was asked for. They decide the output's shape,
-            whatever a mistake makes of the numbers below.
+        sizes: The sizes that the caller asked for. They decide the output's shape, even if a
+            mistake changes the numbers below.
         stride: As in `nn.ConvTranspose1d`, in output steps per input step.
         padding: Number of output positions cropped from the left end.
         dilation: Distance between taps.
-        numerator: Gives the number that the stride divides, for output positions (output length, 1)
-            and taps (kernel_size,).
-        divide: Gives input positions and a mask, for numerators (output length, kernel_size).
-        finish: Changes the output at the end.
-        is_absolute: True if all numbers count by their absolute values.
+        numerator: Function from this computation, output positions (output length, 1) and taps
+            (kernel_size,) to the number that the stride divides.
+        divide: Function from numerators (output length, kernel_size) and the stride to input
+            positions and a mask of those with an input.
+        finish: Function that changes the finished output.
+        is_absolute: True if input, weight and bias count by their absolute values.
     """
 
     x: Tensor
@@ -94,7 +96,7 @@ class Gather:
     def of(
         cls, sizes: Convolution, x: Tensor, weight: Tensor, bias: Tensor | None = None
     ) -> "Gather":
-        """Return the right computation; tensors are converted to float64 on the CPU."""
+        """Return the correct computation for some sizes, with all tensors as float64 on the CPU."""
         return cls(
             x=_exact(x),
             weight=_exact(weight),
@@ -107,27 +109,27 @@ class Gather:
 
     @property
     def terms(self) -> float:
-        """The most terms that an output sums, as in `problems.mistakes.Computation`."""
+        """An upper bound on the number of terms in the sum of one output element, with the bias."""
         return self.weight.shape[0] * self.weight.shape[2] + 1.0
 
     @cached_property
     def scale(self) -> float:
-        """A bound of any sum of so many terms, whatever a mistake makes of them."""
+        """An upper bound on any sum of at most `terms` terms, whatever a mistake changes."""
         bias = 0.0 if self.bias is None else float(self.bias.abs().max())
         taps = self.weight.abs().amax(1).sum()
         return float(taps * self.x.abs().max()) + 2 * bias
 
     @property
     def work(self) -> int:
-        """Number of multiply-adds, as in `sizes`."""
+        """Number of multiply-adds of the correct computation (`Convolution.work`)."""
         return self.sizes.work
 
     def absolute(self) -> "Gather":
-        """Return the computation that sums absolute values."""
+        """Return the same computation with the absolute values of input, weight and bias."""
         return replace(self, is_absolute=True)
 
     def output(self) -> Tensor:
-        """Return the output by gathering: y[t] sums w[k] x[(t + padding - k dilation) / stride].
+        """Compute the output by gathering: y[t] sums w[k] x[(t + padding - k dilation) / stride].
 
         Returns:
             The output (batch, out_channels, output length), float64.
@@ -135,9 +137,9 @@ class Gather:
         return self.finish(self._summed(self.sizes.out_channels // self.sizes.groups))
 
     def sample(self) -> tuple[Tensor, Tensor]:
-        """Return a few output channels of each group, and their indices.
+        """Compute at most four output channels of each group; return them and their indices.
 
-        If `finish` still changes the output, all channels are returned.
+        If `finish` still changes the output, all channels are computed.
         """
         outputs = self.sizes.out_channels // self.sizes.groups
         if self.finish is not _as_it_is or outputs <= _SAMPLED:
@@ -146,7 +148,7 @@ class Gather:
         return self._summed(_SAMPLED), channels.flatten()
 
     def _summed(self, outputs: int) -> Tensor:
-        """Return the first `outputs` channels of each group, before `finish`."""
+        """Compute the first `outputs` channels of each group, without applying `finish`."""
         sizes = self.sizes
         count = torch.abs if self.is_absolute else torch.positive
         x, weight = count(self.x), count(self.weight)
@@ -178,11 +180,11 @@ class Gather:
 
         Args:
             taps: Inputs that the taps read (batch, in_channels, output length, taps).
-            weight: As the computation's, but with as many taps.
+            weight: Weight in the layout of `Gather.weight`, with as many taps as `taps` has.
             outputs: Number of output channels of each group.
 
         Returns:
-            (batch, groups, outputs, output length).
+            The sums (batch, groups, outputs, output length).
         """
         sizes = self.sizes
         channels = sizes.in_channels // sizes.groups
@@ -191,7 +193,7 @@ class Gather:
         return torch.einsum("ngctk,gcok->ngot", grouped, by_group)
 
     def parts(self) -> Mapping[str, Tensor]:
-        """Return masks of the output's edges, phases of the stride, and groups, by name."""
+        """Return masks of the output's edges, phases of the stride, and groups, by description."""
         sizes = self.sizes
         t = torch.arange(sizes.output_length).unsqueeze(1)
         k = torch.arange(sizes.kernel_size)

@@ -34,12 +34,12 @@ _TRIES = 64
 
 
 def any_convolution(varied: Iterable[str], chance: random.Random) -> Convolution:
-    """Return random sizes that are valid and not too much work to simulate.
+    """Return random sizes that are valid and take at most 1.5 million multiply-adds.
 
     Args:
-        varied: Names of the parameters that may leave their neutral value. Sizes that are not among
-            them keep a small value.
-        chance: Source of the sizes.
+        varied: Names of the parameters that may have an effect. Other sizes keep a fixed, small
+            value.
+        chance: Random generator.
     """
     allowed = set(varied)
     # Invalid sizes are drawn again, since the rules of PyTorch relate several sizes.
@@ -65,7 +65,7 @@ _SMALL: Mapping[str, Any] = {
 
 
 def _one(name: str, most: int, chance: random.Random) -> int:
-    """Draw a size up to `most`.
+    """Draw a value of at most `most` for the size called `name`.
 
     Each order of magnitude is equally likely, so small sizes are frequent.
     """
@@ -74,7 +74,7 @@ def _one(name: str, most: int, chance: random.Random) -> int:
 
 
 def _grouped(sizes: Convolution, groups: int) -> Convolution:
-    """Return the nearest sizes that have so many groups."""
+    """Return the sizes with another number of groups, and channels rounded to multiples of it."""
     inputs, outputs = (
         groups * max(1, channels // groups) for channels in (sizes.in_channels, sizes.out_channels)
     )
@@ -84,17 +84,17 @@ def _grouped(sizes: Convolution, groups: int) -> Convolution:
 def near(
     base: Convolution, varied: Iterable[str], numbers: Sequence[int], chance: random.Random
 ) -> Convolution:
-    """Return a convolution with a few of its sizes changed.
+    """Return a convolution with at most three sizes changed at random.
 
     Args:
         base: The convolution to start from.
-        varied: Names of the parameters that may leave their neutral value.
+        varied: Names of the parameters that may change.
         numbers: Integers in a submission's text, such as its blocks, tiles and special widths.
-        chance: Source of the choice.
+        chance: Random generator.
 
     Returns:
-        Valid sizes that are not more work than `base`, or than any that are drawn. `base` itself,
-        if no such neighbour was found.
+        Valid sizes that take at most 1.5 million multiply-adds, or as many as `base` if those are
+        more. `base` itself, if no such neighbour was found.
     """
     allowed = sorted({*varied} & {*_MOST, "bias", "groups"})
     most_work = max(_MAX_WORK, base.work)
@@ -110,7 +110,10 @@ def near(
 def _changed(
     sizes: Convolution, name: str, numbers: Sequence[int], chance: random.Random
 ) -> Convolution:
-    """Return the sizes with one of them changed at random."""
+    """Return all sizes, with the one called `name` changed at random.
+
+    The new value is often one of `numbers`, or differs from it by 1.
+    """
     if name == "bias":
         return replace(sizes, bias=not sizes.bias)
     if name == "groups":
@@ -125,14 +128,15 @@ def _changed(
 
 
 def simpler(sizes: Convolution, varied: Iterable[str]) -> Iterator[Convolution]:
-    """Yield convolutions in which one size is smaller, or one parameter is neutral.
+    """Yield convolutions in which one size is smaller, or one parameter has no effect.
 
     Args:
         sizes: The sizes to start from.
         varied: Names of the parameters that may change.
 
     Yields:
-        Valid sizes. Each size takes its least value first, then one half as far away, and so on.
+        Valid sizes. Each size takes its least value first, then values that halve the distance to
+        the original value.
     """
     allowed = set(varied)
     if sizes.bias and "bias" in allowed:

@@ -9,10 +9,10 @@ from harness.problems.families.conv_transpose1d.sizes import Convolution
 
 
 def factors_of(sizes: Convolution, weight: Tensor, x: Tensor) -> tuple[Factor, Factor]:
-    """Return the convolution's weight and input.
+    """Return the convolution's weight and input, as operands with their maps to the output.
 
-    The weight's image is computed with the input less its mean. If all inputs are positive, their
-    mean says the same of all weights, and hides what is special to each.
+    The weight's image is computed with the input less its mean. If all inputs are positive, the
+    mean affects all weights alike, and hides what distinguishes them.
 
     Args:
         sizes: The convolution's sizes.

@@ -37,10 +37,11 @@ _LEVELS: Mapping[str, Sequence[Any]] = {
 
 
 def corners(varied: Iterable[str]) -> Iterator[Convolution]:
-    """Yield edge shapes that need no other parameters than the varied ones.
+    """Yield edge configurations that need no other parameters than those in `varied`.
 
     Args:
-        varied: Names of the parameters that may leave their neutral value.
+        varied: Names of the parameters that may have an effect; others stay neutral, as a stride of
+            1.
 
     Yields:
         Valid convolutions; the same ones in every run.
@@ -49,12 +50,13 @@ def corners(varied: Iterable[str]) -> Iterator[Convolution]:
 
 
 def shared_memory_corners(varied: Iterable[str]) -> Iterator[Convolution]:
-    """Yield edge shapes that overfill a thread block's shared memory.
+    """Yield edge configurations whose weights overfill a thread block's shared memory.
 
-    For a kernel without shared memory they are only a loop of many thousand steps.
+    A kernel without shared memory does not need them: it only loops over many thousand terms.
 
     Args:
-        varied: As in `corners`.
+        varied: Names of the parameters that may have an effect; others stay neutral, as a stride of
+            1.
 
     Yields:
         Valid convolutions; the same ones in every run.
@@ -63,7 +65,7 @@ def shared_memory_corners(varied: Iterable[str]) -> Iterator[Convolution]:
 
 
 def _allowed(edges: Iterable[Mapping[str, Any]], varied: Iterable[str]) -> Iterator[Convolution]:
-    """Yield the edges that the varied parameters can make."""
+    """Yield the edges in which only parameters of `varied` have an effect."""
     allowed = set(varied)
     base: dict[str, Any] = {"in_channels": 3, "out_channels": 8, "batch": 1, "length": 17}
     for corner in edges:
@@ -123,15 +125,18 @@ _FILL_SHARED_MEMORY: Sequence[Mapping[str, Any]] = (
 
 
 def variable(taken: Iterable[str]) -> frozenset[str]:
-    """Return the names of what can be varied: parameters that are taken, and the input's sizes."""
+    """Return the names of the sizes that can be varied.
+
+    They are the input's batch and length, and the parameters that the submission takes.
+    """
     return frozenset(taken) & _LEVELS.keys() | {"batch", "length"}
 
 
 def covering(varied: Iterable[str], strength: int) -> tuple[Convolution, ...]:
-    """Return convolutions that cover each feasible combination of `strength` values.
+    """Return convolutions that together cover each feasible combination of `strength` values.
 
     Args:
-        varied: Names of the varied parameters; the others keep their neutral value.
+        varied: Names of the varied parameters; the others stay neutral, as a stride of 1.
         strength: 2 for pairs, 3 for triples.
 
     Returns:
@@ -150,10 +155,10 @@ def _covering(varied: frozenset[str], strength: int) -> tuple[Convolution, ...]:
 
 
 def _is_feasible(known: Mapping[str, Any]) -> bool:
-    """Return whether the known values of a row break no rule of PyTorch and are not too much work.
+    """Return whether a row's values break no rule of PyTorch and are not too much work.
 
-    The row may be incomplete. A rule whose values are not all known counts as kept, so that the
-    search can go on.
+    The row may be incomplete. A rule that needs a missing value counts as kept, so that the search
+    can go on.
     """
     checks = (_output_padding_fits, _groups_divide, _has_output, _is_affordable)
     return all(check(known) for check in checks)
@@ -188,7 +193,7 @@ def _is_affordable(known: Mapping[str, Any]) -> bool:
 
 
 def _resolve(row: Mapping[str, Any]) -> Convolution:
-    """Replace the symbolic values of a row by the numbers that they stand for."""
+    """Return the convolution of a row, in which "full" and "each" are replaced by numbers."""
     row = dict(row)
     if row["padding"] == _FULL:
         row["padding"] = row["dilation"] * (row["kernel_size"] - 1)
@@ -198,7 +203,7 @@ def _resolve(row: Mapping[str, Any]) -> Convolution:
 
 
 def spell(c: Convolution) -> str:
-    """Return an id such as "k3-s2-p1-g8-bias-b1x8x17-to8", without what is neutral."""
+    """Return an id such as "k3-s2-p1-g8-bias-b1x8x17-to8"; values without effect are left out."""
     parts = [f"k{c.kernel_size}", f"s{c.stride}"]
     for letter, name in (("p", "padding"), ("op", "output_padding"), ("d", "dilation")):
         if getattr(c, name) != NEUTRAL[name]:
@@ -221,7 +226,7 @@ _MOST_SPELLED = 120
 
 
 def spelled(name: str) -> Convolution | None:
-    """Return the sizes whose id a name is, or None if it is not the id of valid sizes.
+    """Return the sizes that have the id `name`, or None if it is not the id of valid sizes.
 
     >>> spelled("k3-s2-p1-g8-bias-b1x8x17-to8").stride
     2

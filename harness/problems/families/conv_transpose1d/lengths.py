@@ -13,7 +13,7 @@ _REPLACED = ("stride", "padding", "output_padding", "dilation", "kernel_size")
 
 
 def _replaced() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
-    """Yield mistakes that use one size in place of another."""
+    """Yield descriptions and length formulas of mistakes that use one size in place of another."""
     for target in _REPLACED:
         for source in (*_REPLACED, "groups"):
             if source != target:
@@ -22,7 +22,7 @@ def _replaced() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
 
 
 def _ones() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
-    """Yield mistakes that use 1 in place of a size."""
+    """Yield descriptions and length formulas of mistakes that use 1 in place of a size."""
     for target in ("padding", "output_padding"):
         yield f"1 is used in place of {target}", partial(_with_one, target=target)
 
@@ -33,7 +33,7 @@ def _with_one(c: Convolution, target: str) -> int:
 
 
 def _swapped() -> Iterator[tuple[str, Callable[[Convolution], int]]]:
-    """Yield mistakes that swap two sizes."""
+    """Yield descriptions and length formulas of mistakes that swap two sizes."""
     for one, other in itertools.combinations(_REPLACED, 2):
         yield f"{one} and {other} are swapped", partial(_with_swapped, one=one, other=other)
 
@@ -145,13 +145,13 @@ CHANNEL_MISTAKES: Sequence[tuple[str, Callable[[Convolution], int]]] = (
 
 
 def explain_shapes(wrong: Sequence[tuple[Convolution, tuple[int, ...]]]) -> str:
-    """Return the mistake that gives some wrong shapes.
+    """Return the known mistake that explains all given wrong output shapes.
 
     Args:
-        wrong: The sizes of cases, and the shape that each output had, of three dimensions.
+        wrong: The sizes of each case, and the wrong shape of its output, of three dimensions.
 
     Returns:
-        One sentence, empty if no known mistake explains all of them.
+        One sentence, empty if no known mistake explains all shapes.
     """
     if all(shape[:2] == (sizes.batch, sizes.out_channels) for sizes, shape in wrong):
         return explain_lengths([(sizes, shape[2]) for sizes, shape in wrong])
@@ -170,13 +170,13 @@ def explain_shapes(wrong: Sequence[tuple[Convolution, tuple[int, ...]]]) -> str:
 
 
 def explain_lengths(wrong: Sequence[tuple[Convolution, int]]) -> str:
-    """Return the mistake in the formula of the output length that gives some wrong lengths.
+    """Return the mistake in the formula of the output length that explains all given lengths.
 
     Args:
-        wrong: The sizes of cases with a wrong shape, and the length that each output had.
+        wrong: The sizes of each case, and the wrong length of its output.
 
     Returns:
-        One sentence, empty if no known mistake explains all of them.
+        One sentence, empty if no known mistake explains all lengths.
     """
     for mistake, length in LENGTH_MISTAKES:
         if wrong and all(length(sizes) == actual for sizes, actual in wrong):

@@ -22,10 +22,10 @@ def weight_and_bias(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | Non
 
 
 def rigorous(instance: Instance, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Sums:
-    """Return a run's output with all that its rigorous bound needs.
+    """Return a run's exact output, with the magnitude and number of terms for its error bound.
 
-    The convolution is linear, so it computes these itself: |w| on |x| sums absolute values, and
-    ones on ones count the terms. A weight of 0 is not a term, since adding it changes nothing.
+    The convolution itself computes both, since it is linear: |w| on |x| sums absolute values, and
+    ones on ones count the terms. A weight of 0 is not a term, since adding 0 changes nothing.
     """
     absolute = {name: weight.abs() for name, weight in weights.items()}
     ones = {name: weight.sign().abs() for name, weight in weights.items()}
@@ -58,7 +58,7 @@ class ConvolutionMap:
     bias: Tensor | None
 
     def adjoint(self, signs: Tensor) -> Tensor:
-        """Return A' r. The adjoint of a transposed convolution is an ordinary convolution.
+        """Return A' r, where A' is the adjoint of A: an ordinary convolution.
 
         Args:
             signs: r (out_channels, output length), float64.
@@ -79,11 +79,14 @@ class ConvolutionMap:
         return y[0, :, : sizes.length]
 
     def offset(self, signs: Tensor) -> float:
-        """Return <r, b>, where each position of a channel has the channel's bias."""
+        """Return <r, b>, an inner product; each position of a channel has the channel's bias."""
         return 0.0 if self.bias is None else float((signs.sum(1) * self.bias.double()).sum())
 
     def squared_bounds(self, arithmetic: Arithmetic) -> float:
-        """Return the sum of the squares of all outputs' bounds, for one row of inputs up to 1."""
+        """Return the sum of the squares of all outputs' error bounds, for one row of inputs.
+
+        The bounds hold for inputs of at most 1 in absolute value.
+        """
         sizes, weight = self.sizes, self.weight
         terms = (weight.shape[0] // sizes.groups) * sizes.kernel_size + 1
         # The magnitude is at most the sum of the absolute weights that meet in an output channel.

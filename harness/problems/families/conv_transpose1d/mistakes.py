@@ -1,6 +1,6 @@
 """Known mistakes in kernels for transposed convolution; to add one, add an entry to the table.
 
-Each mistake is a function from one `Gather` to another, so that several can be made in turn. The
+Each mistake is a function from one `Gather` to another, so that several can be combined. The
 diagnosis searches single mistakes, then pairs and triples. A mistake with `comes_alone` is only
 tried as a single one, which keeps the pairs and triples few.
 """
@@ -24,20 +24,20 @@ from harness.problems.mistakes import Mistake
 
 
 def _read_weight_as_out_in(c: Gather) -> Tensor:
-    """Read the weight's memory as (out_channels, in_channels / groups, kernel_size)."""
+    """Return the weight as read in layout (out_channels, in_channels / groups, kernel_size)."""
     groups, taps = c.sizes.groups, c.sizes.kernel_size
     read = c.weight.reshape(groups, c.sizes.out_channels // groups, -1, taps)
     return read.transpose(1, 2).reshape(c.weight.shape)
 
 
 def _first_group(channels: Tensor, groups: int, dim: int) -> Tensor:
-    """Repeat the first group's channels in place of every group's."""
+    """Return a tensor in which every group has the channels of the first group."""
     first = channels.chunk(groups, dim)[0]
     return torch.cat([first] * groups, dim)
 
 
 def _without(tensor: Tensor, position: int) -> Tensor:
-    """Set one position of the last dimension to zero."""
+    """Return a copy with one position of the last dimension set to zero."""
     changed = tensor.clone()
     changed[..., position] = 0.0
     return changed
@@ -50,7 +50,7 @@ def _bias_of_group(c: Gather) -> Gather:
 
 
 def _testing_output_position(c: Gather) -> Gather:
-    """Test t for divisibility by the stride, not t + padding - k * dilation."""
+    """Return a computation that tests t % stride, not (t + padding - k * dilation) % stride."""
     t = torch.arange(c.sizes.output_length).unsqueeze(1)
 
     def divide(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
@@ -61,7 +61,7 @@ def _testing_output_position(c: Gather) -> Gather:
 
 
 def _channels_last(y: Tensor) -> Tensor:
-    """Write the output's memory as (batch, output length, out_channels)."""
+    """Return the output as written in layout (batch, output length, out_channels)."""
     return y.transpose(1, 2).reshape(y.shape)
 
 
@@ -72,13 +72,13 @@ def _position_of_a_convolution(c: Gather) -> Gather:
 
 
 def _only_indivisible(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Skip the taps that the stride divides, and use the others."""
+    """Divide with the test inverted: skip the taps that the stride divides, and use the others."""
     position, has_input = rounding_down(numerator, stride)
     return position, has_input & (numerator % stride != 0)
 
 
 def _place_in_group(c: Gather) -> Tensor:
-    """Return the index of each input channel in its group; (in_channels,)."""
+    """Return the index of each input channel within its group; (in_channels,)."""
     return torch.arange(c.sizes.in_channels) % (c.sizes.in_channels // c.sizes.groups)
 
 
@@ -95,18 +95,19 @@ def _first_channel_left_out(c: Gather) -> Gather:
 
 
 def _of_first_channel(channels: Tensor, groups: int, dim: int) -> Tensor:
-    """Repeat the first channel of each group in place of all its channels."""
+    """Return a tensor in which all channels of a group equal the group's first channel."""
     firsts = [of_group.narrow(dim, 0, 1) for of_group in channels.chunk(groups, dim)]
     count = channels.shape[dim] // groups
     return torch.cat(firsts, dim).repeat_interleave(count, dim)
 
 
 def _until(c: Gather, is_end: Callable[[Tensor, Tensor], Tensor]) -> Gather:
-    """End the loop over the taps of an output at the first tap for which a condition holds.
+    """Return a computation in which a condition ends the loop over the taps of an output.
 
     Args:
-        c: The computation.
-        is_end: The condition, for numerators and positions (output length, kernel_size).
+        c: The computation to change.
+        is_end: The condition, for numerators and positions (output length, kernel_size). The loop
+            ends at the first tap for which it holds.
     """
 
     def divide(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
@@ -117,22 +118,22 @@ def _until(c: Gather, is_end: Callable[[Tensor, Tensor], Tensor]) -> Gather:
 
 
 def _remainder(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Use the remainder as the position; where a test requires it, the remainder is 0."""
+    """Use the remainder, not the quotient, as the position; it is 0 for every tap that is used."""
     return numerator % stride, (numerator >= 0) & (numerator % stride == 0)
 
 
 def _quotient_tested(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Test the quotient, not the remainder, so that only the first position is left."""
+    """Test whether the quotient, not the remainder, is 0, so that only input position 0 is used."""
     return numerator // stride, (numerator >= 0) & (numerator // stride == 0)
 
 
 def _one_tested(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Test whether the remainder is 1, which it never is for a stride of 1."""
+    """Test whether the remainder is 1, not 0; for a stride of 1 it never is 1."""
     return numerator // stride, (numerator >= 0) & (numerator % stride == 1)
 
 
 def _multiplied(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Multiply by the stride, after the right test."""
+    """Multiply the numerator by the stride, after the correct divisibility test."""
     return numerator * stride, (numerator >= 0) & (numerator % stride == 0)
 
 
@@ -141,7 +142,10 @@ def _every_other_tap(c: Gather) -> Gather:
 
 
 def _last_term_only(c: Gather) -> Gather:
-    """Keep only one term of each output: the last channel's at the last tap that has an input."""
+    """Return a computation with one term for each output.
+
+    The term is that of the last channel, at the last tap that has an input.
+    """
 
     def divide(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
         position, divides = c.divide(numerator, stride)
@@ -154,7 +158,10 @@ def _last_term_only(c: Gather) -> Gather:
 
 
 def _bias_overwritten(c: Gather) -> Gather:
-    """Keep only the last term, and the bias only where there is no term."""
+    """Return a computation in which an output's last term replaces its sum and its bias.
+
+    An output without terms keeps its bias.
+    """
     if c.bias is None:
         return _last_term_only(c)
     bias = (c.bias.abs() if c.is_absolute else c.bias).unsqueeze(1)
@@ -164,7 +171,10 @@ def _bias_overwritten(c: Gather) -> Gather:
 
 
 def _first_half(count: int, places: Tensor) -> Tensor:
-    """Return which places are read if a loop steps by two but its pointers step by one."""
+    """Return a mask of those `places` that are in the first half of `count` places.
+
+    A loop reads only these if it steps by two but its pointers step by one.
+    """
     return places < (count + 1) // 2
 
 
@@ -185,7 +195,7 @@ _BLOCKS = (2, 4, 8, 16, 32)
 def _blocks() -> Iterator[Mistake[Gather]]:
     """Yield mistakes that leave out every other block of input channels.
 
-    A kernel makes them if two buffers do not take turns as they should.
+    A kernel with two buffers makes these mistakes if the buffers do not alternate correctly.
     """
     for size in _BLOCKS:
         for place, words in enumerate(("first", "second")):
@@ -210,12 +220,12 @@ def _bias_of_first_channel(c: Gather) -> Gather:
 
 
 def _read_at(tensor: Tensor, dim: int, factor: int) -> Tensor:
-    """Read memory with one index multiplied by another factor; beyond the end there is NaN.
+    """Return what a kernel reads if it multiplies one index by a wrong factor; NaN past the end.
 
     Args:
         tensor: The contents of the memory, contiguous; (..., length).
         dim: The dimension of that index.
-        factor: Number of elements that one step of the index goes on.
+        factor: The wrong factor: number of elements between two steps of the index.
     """
     size = tensor.shape[dim]
     places = torch.arange(tensor.numel()).view(tensor.shape)
@@ -228,7 +238,10 @@ def _read_at(tensor: Tensor, dim: int, factor: int) -> Tensor:
 
 
 def _weight_by(c: Gather, dim: int, factor: int) -> Gather:
-    """Read each group's weights (channels, outputs, taps) with another factor for an index."""
+    """Return a computation that indexes each group's weights with a wrong factor for `dim`.
+
+    The weights of a group are (channels, outputs, taps).
+    """
     groups = c.weight.contiguous().chunk(c.sizes.groups, 0)
     return replace(c, weight=torch.cat([_read_at(group, dim, factor) for group in groups]))
 
@@ -243,13 +256,14 @@ Factor = Callable[[Convolution], int]
 def _factors(
     what: str, right: str, ways: Sequence[tuple[str, Factor]], change: Callable[..., Gather]
 ) -> Iterator[Mistake[Gather]]:
-    """Yield mistakes that multiply an index by another factor.
+    """Yield mistakes that multiply an index by a wrong factor.
 
     Args:
         what: The index and its tensor, in words.
         right: The right factor, in words.
         ways: Wrong factors: in words, and as functions of the sizes.
-        change: Changes a computation; it takes the `factor` as well.
+        change: Function that makes the mistake in a computation; its keyword `factor` is the wrong
+            one.
     """
     for words, factor in ways:
         yield Mistake(
@@ -269,7 +283,7 @@ def _outputs(c: Convolution) -> int:
 
 
 def _indices() -> Iterator[Mistake[Gather]]:
-    """Yield mistyped factors of indices: one factor left out, or + or / in place of *."""
+    """Yield mistakes in the factors of indices: one left out, or + or / in place of *."""
     yield from _factors(
         "input channel in the weight's index",
         "(out_channels / groups) * kernel_size",
@@ -316,7 +330,7 @@ def _indices() -> Iterator[Mistake[Gather]]:
 def _lengths() -> Iterator[Mistake[Gather]]:
     """Yield mistakes that use another number as the input's length.
 
-    It decides where the rows of the input begin and end.
+    The length decides where the rows of the input begin and end in memory.
     """
     for words, length in (
         ("kernel_size", lambda c: c.kernel_size),
@@ -335,7 +349,7 @@ def _lengths() -> Iterator[Mistake[Gather]]:
 
 
 def _with_rows_of(c: Gather, length: Factor) -> Gather:
-    """Read the input's memory in rows of another length; beyond the end there is NaN."""
+    """Return a computation that reads the input in rows of another length; NaN past the end."""
     rows = torch.arange(c.sizes.batch * c.sizes.in_channels).view(*c.x.shape[:2], 1)
     places = rows * length(c.sizes) + torch.arange(length(c.sizes))
     size = c.x.numel()
@@ -344,7 +358,7 @@ def _with_rows_of(c: Gather, length: Factor) -> Gather:
 
 
 def _substitutions() -> Iterator[Mistake[Gather]]:
-    """Yield mistakes that use one number in place of another, as with swapped arguments."""
+    """Yield mistakes that use one parameter in place of another, as with swapped arguments."""
     # The substitutions that are left out here are known mistakes of other names.
     for target, sources in (
         ("stride", ("padding", "output_padding", "dilation", "groups", "kernel_size")),
@@ -366,7 +380,10 @@ def _substituted(c: Gather, target: str, source: str) -> Gather:
 
 
 def _stride_and_taps_swapped(c: Gather) -> Gather:
-    """Loop over `stride` taps, in rows of as many; beyond their end there is NaN."""
+    """Return a computation with stride and kernel_size swapped, also in the weight's index.
+
+    Weights past the end of memory are NaN.
+    """
     taps = c.sizes.stride
     size = c.weight.shape[0] * c.weight.shape[1] * taps
     read = torch.full((size,), torch.nan, dtype=c.weight.dtype)
@@ -376,7 +393,10 @@ def _stride_and_taps_swapped(c: Gather) -> Gather:
 
 
 def _stride_and_taps_swapped_in_rows(c: Gather) -> Gather:
-    """Loop over `stride` taps, in rows of the right length; beyond one row is the next."""
+    """Return a computation with stride and kernel_size swapped, except in the weight's index.
+
+    A tap past the end of a row of weights reads the next row; past the end of memory, NaN.
+    """
     taps = torch.arange(c.sizes.stride)
     rows = torch.arange(c.weight.shape[0] * c.weight.shape[1]).view(*c.weight.shape[:2], 1)
     places = rows * c.sizes.kernel_size + taps
@@ -386,7 +406,10 @@ def _stride_and_taps_swapped_in_rows(c: Gather) -> Gather:
 
 
 def _weight_channel_divided(c: Gather) -> Gather:
-    """Read each group's weights at channel / (outputs * taps)."""
+    """Return a computation that divides the weight's channel index by outputs * taps.
+
+    A correct kernel multiplies the index by this number.
+    """
     outputs, taps = c.weight.shape[1:]
 
     def read(group: Tensor) -> Tensor:

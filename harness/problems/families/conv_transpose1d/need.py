@@ -1,4 +1,4 @@
-"""The products that a transposed convolution takes, and the positions where they are summed."""
+"""Counts of a transposed convolution's products, and the output positions that sum any."""
 
 import torch
 
@@ -7,7 +7,7 @@ from harness.problems.families.family import Need
 
 
 def need_of(sizes: Convolution) -> Need:
-    """Return the work and data of a call; `has_terms` is by output position."""
+    """Return the number of products and elements in a call; `has_terms` is (output length,)."""
     reached = torch.arange(sizes.length) * sizes.stride - sizes.padding
     has_terms = torch.zeros(sizes.output_length, dtype=torch.bool)
     for tap in range(sizes.kernel_size):

@@ -18,7 +18,7 @@ def is_transposed_convolution(
 ) -> bool:
     """Return whether `Model` only calls a ConvTranspose1d, its only module with parameters.
 
-    Both are called and their outputs compared. The modules alone do not show it: a reference may
+    Both are called and their outputs compared. The list of modules is not enough. A reference may
     apply an activation after the convolution, and the error bound of a plain sum does not hold
     then.
 
@@ -37,7 +37,7 @@ def is_transposed_convolution(
 
 
 def _same_as(model: nn.Module, convolution: nn.ConvTranspose1d) -> bool:
-    """Return whether model and convolution give the same bits for a short random input."""
+    """Return whether model and convolution return the same bits for a short random input."""
     generator = torch.Generator().manual_seed(0)
     length = _PROBE_LENGTH + 2 * cast("int", convolution.padding[0])
     x = torch.randn(1, convolution.in_channels, length, generator=generator)

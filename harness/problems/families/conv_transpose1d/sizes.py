@@ -11,7 +11,7 @@ from harness.problems.configuration import Configuration
 class Convolution:
     """The sizes of one transposed convolution of x (batch, in_channels, length).
 
-    The other sizes are the arguments of `nn.ConvTranspose1d`.
+    The fields that are not listed here are the arguments of `nn.ConvTranspose1d`.
 
     Attributes:
         batch: Number of rows of the input.
@@ -32,7 +32,7 @@ class Convolution:
 
     @classmethod
     def of(cls, configuration: Configuration) -> Self:
-        """Return the sizes of a configuration; parameters that it lacks are neutral."""
+        """Return the sizes of a configuration; parameters missing from it have no effect."""
         batch, _, length = configuration.input_shapes[0]
         known = {field.name for field in fields(cls)}
         given: dict[str, Any] = {k: v for k, v in configuration.arguments.items() if k in known}
@@ -66,7 +66,7 @@ class Convolution:
     def most_terms(self) -> int:
         """The largest number of products in one output's sum.
 
-        The products are of taps whose places differ by whole strides.
+        The sum has the products of all taps whose offsets (tap * dilation) differ by whole strides.
 
         >>> Convolution(8, 1, 5, 1, 9, stride=4, dilation=2).most_terms
         24

@@ -19,7 +19,7 @@ _ZERO_SHARE = 0.1
 
 
 def largest_exact_input(sizes: Convolution) -> int:
-    """Return the largest odd number among inputs for the weights `exact_weights`."""
+    """Return the largest odd integer for inputs whose sums with `exact_weights` are exact."""
     if _has_exact_products(sizes):
         return WIDEST_EXACT
     return largest_exact(min(sizes.most_terms, _MOST_EXACT_TERMS))
@@ -28,9 +28,9 @@ def largest_exact_input(sizes: Convolution) -> int:
 def exact_weights(
     model: nn.Module, configuration: Configuration, generator: Generator
 ) -> dict[str, Tensor]:
-    """Draw weights from {-1, 0, 1} and a bias, so that float32 holds every sum.
+    """Draw weights from {-1, 0, 1} and a bias, so that float32 represents every sum exactly.
 
-    The bias has 12 bits. If each sum has one product, it has as many bits as the inputs.
+    The bias has 12 bits; if each sum has one product, the bias has 22 bits, as the inputs do.
     """
     sizes = Convolution.of(configuration)
     has_products = _has_exact_products(sizes)
@@ -46,16 +46,16 @@ def exact_weights(
 
 
 def _has_exact_products(sizes: Convolution) -> bool:
-    """Return whether each sum of an exact run has one product of wide inputs.
+    """Return whether each sum of the run `exact` has one product, of an input with 22 bits.
 
-    Otherwise it has many products of narrower inputs. The length decides, half of the lengths each
-    way, since a further run for this would take as long as any.
+    Otherwise it has many products of inputs with fewer bits. Odd lengths get one product, even
+    lengths many. A further run for the other kind would take as long as any run.
     """
     return sizes.length % 2 == 1
 
 
 def _signs(like: Tensor, generator: Generator) -> Tensor:
-    """Draw 1 and -1."""
+    """Draw random signs, 1 and -1, in the shape of `like`."""
     return 2.0 * torch.randint(0, 2, like.shape, generator=generator) - 1.0
 
 
@@ -64,8 +64,9 @@ def lone_weights(
 ) -> dict[str, Tensor]:
     """Draw weights of which so many are zero that each sum has at most one product.
 
-    A sum's bound grows with the number of terms, but the effect of lost operand bits only with its
-    root. So the bound of few terms shows more. Biases stay dense, and differ from the initial ones.
+    A sum's error bound grows with the number n of terms, but the effect of lost operand bits only
+    with the root of n. So with few terms, lost bits are easier to see. Biases stay dense, and
+    differ from the initial ones.
     """
     sizes = Convolution.of(configuration)
     return {
@@ -75,14 +76,15 @@ def lone_weights(
 
 
 def _lone(weight: Tensor, sizes: Convolution, generator: Generator) -> Tensor:
-    """Keep one product of each sum, chosen at random among the taps that share it.
+    """Return the weight with all but one product of each sum set to zero.
 
-    Taps share their sums if their places differ by whole strides.
+    The product is chosen at random among the channels and taps of the sum. Taps are in the same sum
+    if their offsets (tap * dilation) differ by whole strides.
 
     Args:
         weight: (in_channels, out_channels / groups, kernel_size).
         sizes: The convolution's sizes.
-        generator: Source of the choice.
+        generator: The random generator.
     """
     channels = weight.shape[0] // sizes.groups
     by_output = weight.view(sizes.groups, channels, *weight.shape[1:])
@@ -101,12 +103,12 @@ def _sparse(like: Tensor, groups: int, generator: Generator) -> Tensor:
     """Draw from {-1, 0, 1}, so that each output's sum has 1 to 4095 weights other than 0.
 
     With inputs and bias of at most 4095 in absolute value, 4096 terms sum to less than 2**24. Every
-    partial sum is then an integer that float32 holds.
+    partial sum is then an integer that float32 represents exactly.
 
     Args:
-        like: The weight (in_channels, out_channels / groups, kernel_size).
+        like: A weight of the wanted shape (in_channels, out_channels / groups, kernel_size).
         groups: The convolution's groups.
-        generator: Source of the values.
+        generator: The random generator.
     """
     channels, outputs, taps = like.shape[0] // groups, like.shape[1], like.shape[2]
     shape = (groups, outputs, channels * taps)
