@@ -1,6 +1,6 @@
 """A correctness and regression test harness for CUDA kernel submissions.
 
-The names below are its interface for other programs; docs/python.md explains them.
+The names in `__all__` are the interface for other programs; docs/python.md explains them.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The command line as a process: `python -m harness`, and the command `harness`."""
+"""The entry point of the command line: `python -m harness`, and the command `harness`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _STANDARD_OUTPUT = 1
 
 
 class Terminated(KeyboardInterrupt):
-    """A SIGTERM, which ends a command as Ctrl-C does, so that finished results are kept."""
+    """The exception for SIGTERM; like Ctrl-C, it ends a command and keeps finished results."""
 
 
 def main() -> int:
-    """Run the command line; report an early end in one line, however early it comes."""
+    """Run the command line; report an interrupt or an OSError in one line, even during imports."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
         # Imported here, because importing torch takes seconds in which a signal may come.
@@ -41,7 +41,7 @@ def _terminate(*_: object) -> None:
 
 
 def _refused(error: OSError) -> int:
-    """Report what the machine refused, and return the exit status."""
+    """Print the file and reason of an OSError, except for a closed pipe; return exit status 2."""
     # A reader that has closed the pipe, such as `head`, has read all it needs.
     if not isinstance(error, BrokenPipeError):
         where = error.filename or "standard output"

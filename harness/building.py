@@ -14,18 +14,18 @@ from harness.worker.supervisor import WorkerFailure
 
 
 def build(request: Request, on_progress: OnProgress = lambda _: None) -> tuple[Path, ...]:
-    """Import a submission in a worker of its own, for the builds that this makes.
+    """Import a submission in a new worker, so that its CUDA extensions are compiled into the cache.
 
-    No GPU is needed, whatever the request says. A worker's device is another process, so extensions
-    are compiled in the same way for the simulator and for a GPU.
+    No GPU is needed, even if the request is for one. A worker never uses the device itself, so
+    extensions are compiled in the same way for the simulator and for a GPU.
 
     Args:
-        request: A request with the submission. Its cases are not run.
-        on_progress: Called when a build begins.
+        request: A request for the submission. The request's cases are not run.
+        on_progress: Function that is called when a build begins.
 
     Returns:
         The folders of the builds in the cache, including builds that a compiler refused. If the
-        import fails, the evaluation reports why.
+        import fails, the later evaluation reports why.
 
     Raises:
         Exception: The errors of `evaluate`, if nothing can be evaluated at all.

@@ -1,8 +1,8 @@
-"""The Python interface: score kernels from another program.
+"""The Python interface: check kernel submissions from another program.
 
-`check` scores one submission; a `Client` scores many, on any engine. Both take files or source
-text, and return a `Report` whatever the submission does. Every name that `harness` itself exports
-is stable.
+`check` checks one submission; a `Client` checks many, on any engine. Both take files or source
+text, and return a `Report` even if the submission crashes. Every name that the package `harness`
+exports is stable.
 """
 
 from __future__ import annotations
@@ -41,24 +41,26 @@ from harness.worker.supervisor import Deadlines
 
 @dataclass(frozen=True)
 class Options:
-    """The options of an evaluation; each is the command line's option of that name.
+    """The options of an evaluation; each equals the option of the same name on the command line.
 
     Attributes:
         device: `auto` is the GPU if there is one, else the simulator.
-        grid: `own` is the problem's own configuration alone, `quick` has all pairs of values,
-            `full` all triples.
-        seed: Seed from which all values are drawn; None for a new one, which the report states.
-        step_seconds: Deadline in seconds for importing, for constructing and for each call.
+        grid: `own` has only the reference's own sizes and arguments. `quick` adds cases that cover
+            all pairs of parameter values, `full` all triples.
+        seed: Seed of all random values; None for a new seed, which the report states.
+        step_seconds: Deadline in seconds for each of these: the import, each construction of the
+            model, and each call.
         check_seconds: Deadline in seconds for all steps of one submission together.
         build_seconds: Deadline in seconds for all builds of one submission together.
-        call_budget: Most thread-instructions of one call on the simulator. Cases above it are left
-            out, and the problem's own configuration is cut down further.
+        call_budget: Most thread-instructions (instructions times threads) of one call on the
+            simulator. Cases that need more are not run; the reference's own sizes are reduced until
+            they fit.
         schedule: Seed that permutes the simulator's order of blocks and warps; 0 is the natural
             order.
-        search: Seconds of search at other sizes, after all cases were right.
+        search: Seconds to search for failures at other sizes, after all cases were right.
         readable: Files and folders that submissions may read, such as headers.
-        untrusted: True if nothing may run unless every layer of the sandbox holds.
-        speed_seconds: Most seconds for the rounds of one measurement.
+        untrusted: True to run nothing unless every layer of the sandbox works.
+        speed_seconds: Most seconds that the timing rounds of one speed measurement may take.
     """
 
     device: Choice = "auto"
@@ -76,9 +78,9 @@ class Options:
 
 
 def check(submission: str | Path, reference: str | Path, options: Options | None = None) -> Report:
-    """Check one submission, and return its report.
+    """Check one submission against a reference, and return the report.
 
-    Each call starts a process, which takes seconds; a `Client` keeps its processes.
+    Each call starts a process, which takes seconds; a `Client` reuses processes.
 
     Args:
         submission: A file, or source text: text that contains a line break is source.
@@ -87,29 +89,30 @@ def check(submission: str | Path, reference: str | Path, options: Options | None
 
     Raises:
         harness.system.errors.HarnessError: The reference is invalid, the options need something
-            that does not exist here, or this machine cannot evaluate anything.
-        harness.engines.evaluator.EvaluationError: The machine failed to evaluate this submission.
+            that this machine lacks, or this machine cannot evaluate anything.
+        harness.engines.evaluator.EvaluationError: The submission could not be evaluated, for a
+            reason that is not its fault.
     """
     with Client(jobs=1, options=options) as client:
         return client.submit(submission, reference).result()
 
 
 class Client:
-    """A context manager that checks submissions side by side; leaving it ends what is running.
+    """A context manager that checks submissions concurrently; leaving it ends all running checks.
 
     Entering it raises MachineError if this machine cannot evaluate anything.
 
     Args:
-        engine: `processes` runs on this machine; `dask` runs on a cluster; with `in_process`,
-            `submit` returns only when the report is finished.
+        engine: `processes` runs several checks at a time on this machine; `dask` runs on a cluster;
+            `in_process` runs each check in this process before `submit` returns.
         scheduler: Address of a running cluster, for `dask`; empty for a new cluster on this
             machine.
-        jobs: Number of evaluations at a time on this machine. None for one per processor, or for as
-            many as the GPU's memory has room for.
-        options: Options of all evaluations; None for the command line's defaults.
+        jobs: Number of checks at a time on this machine. None for one per processor, or for as many
+            as fit into the GPU's memory.
+        options: Options of all checks; None for the command line's defaults.
 
     Raises:
-        harness.system.errors.HarnessError: The engine does not exist, or it cannot run anything.
+        harness.system.errors.HarnessError: The engine does not exist, or it cannot run any check.
     """
 
     def __init__(
@@ -150,16 +153,17 @@ class Client:
         reference: str | Path,
         on_progress: OnProgress = lambda _: None,
     ) -> Future[Report]:
-        """Check a submission when its turn comes.
+        """Queue the check of a submission against a reference, and return a future of the report.
 
         A file that is not a submission, or that does not fit the reference, also gets a report,
-        with the verdict `error`. The future raises EvaluationError if the machine failed. It raises
-        MachineError if the machine cannot evaluate anything more.
+        with the verdict `error`. The future raises EvaluationError if the check failed for another
+        reason than the submission. It raises MachineError if the machine cannot run any further
+        check.
 
         Args:
             submission: A file, or source text: text that contains a line break is source.
             reference: A file or source text. It is trusted, and imported.
-            on_progress: Function that another thread calls with news before the report is finished.
+            on_progress: Function that is called from another thread for each event of the check.
 
         Raises:
             harness.problems.problem.ProblemError: The reference is invalid.
@@ -183,29 +187,29 @@ class Client:
         return self._engine.submit(replace(request, search=search), on_progress)
 
     def map(self, submissions: Iterable[str | Path], reference: str | Path) -> list[Future[Report]]:
-        """Check many submissions against one reference; return the futures of `submit` in order."""
+        """Check many submissions against one reference; return their futures in order."""
         return [self.submit(submission, reference) for submission in submissions]
 
     def measure(
         self, submission: str | Path, reference: str | Path, report: Report
     ) -> Future[SpeedResult]:
-        """Time a submission beside its baselines, at the problem's own size, on a GPU of its own.
+        """Time a submission and the baselines on a GPU, at the input sizes of the reference's file.
 
         The engine runs nothing else on that GPU meanwhile.
 
         Args:
             submission: As for `submit`.
             reference: As for `submit`.
-            report: The report of `submit` on the two.
+            report: The report of `submit` for this submission and this reference.
 
         Returns:
-            A future of the result. It raises ContenderError if the submission cannot be timed, or
-            if one of its outputs was wrong meanwhile. It raises EvaluationError or MachineError as
-            `submit` does.
+            A future of the result. The future raises ContenderError if the submission cannot be
+            timed, or if one of the timed calls returned a wrong output. It raises
+            EvaluationError or MachineError as the future of `submit` does.
 
         Raises:
-            harness.system.errors.UsageError: There is no GPU; or the report belongs to other files,
-                or says that the submission is not right.
+            harness.system.errors.UsageError: The client's device is the simulator, the files have
+                changed since the report, or the submission did not pass.
         """
         if self._hardware.device != "cuda":
             raise UsageError("speeds are measured on a GPU only, not on the simulator")
@@ -236,7 +240,7 @@ class Client:
         return result
 
     def _file(self, given: str | Path, kind: str) -> Path:
-        """Return the file; source text is first written to one."""
+        """Return `given` if it is a path; else write the source text to a file, return its path."""
         if isinstance(given, Path) or "\n" not in given:
             return Path(given)
         content = given.encode(errors="surrogatepass")

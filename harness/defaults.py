@@ -1,4 +1,4 @@
-"""Default settings, for entry points that must import almost nothing at first."""
+"""Default values of options, in a module with few imports, for entry points that start quickly."""
 
 from __future__ import annotations
 

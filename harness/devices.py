@@ -1,4 +1,4 @@
-"""The choice of a device."""
+"""The choice of a device: a CUDA GPU or the simulator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Choice = Literal["auto", "cuda", "simulator"]
 
 
 class DeviceError(HarnessError, RuntimeError):
-    """A requested device that is missing here; the message says which device exists."""
+    """The requested device is missing on this machine; the message says which device exists."""
 
 
 def choose(choice: Choice) -> Device:
@@ -33,6 +33,6 @@ def choose(choice: Choice) -> Device:
 
 
 def default_jobs(device: Device) -> int:
-    """Return the default number of evaluations at a time."""
+    """Return the default number of evaluations at a time on a device of this machine."""
     cores = usable_cores()
     return min(cores, lease.evaluations_that_fit()) if device == "cuda" else cores

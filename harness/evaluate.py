@@ -1,4 +1,4 @@
-"""The check of one submission against one problem: the unit of work, from and to plain data."""
+"""The check of one submission against one problem: takes a `Request`, returns a `Report`."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ _MOST_SOURCE = 256 << 10
 
 @dataclass(frozen=True)
 class Progress:
-    """An event of an evaluation before its report is finished.
+    """An event during an evaluation, reported before the evaluation ends.
 
     Attributes:
         event: Kind of event.
-            `started`: the request's turn has come.
+            `started`: the evaluation of the request begins.
             `building`: an extension is being built.
-            `imported`: everything that is built at import is built.
-            `case`: a case is done; its report lacks what only all cases together show.
-            `searching`: the cases are done, and the search begins.
-        name: Name of the extension, for `building`.
-        cases: Number of cases, for `imported`.
+            `imported`: the submission is imported, and what it builds at import is built.
+            `case`: a case is done; its report still lacks conclusions that need all cases.
+            `searching`: the cases are done, and the search for failures at other sizes begins.
+        name: Name of the CUDA extension, for `building`.
+        cases: Number of cases to run, for `imported`.
         case: Report of the case, for `case`.
     """
 
@@ -83,31 +83,32 @@ OnProgress = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Request:
-    """A check to make.
+    """One check of a submission against a reference, with all settings, as plain data.
 
     Attributes:
         submission: The submission's file.
         problem: The reference's file.
         device: The device to run on.
         cases: The cases to run, in this order.
-        is_whole: Whether `cases` has every case of the grid.
-        grid: The grid of the cases.
+        is_whole: Whether `cases` has every case of the grid, not only a selection.
+        grid: The grid that the cases come from: `own`, `quick` or `full`.
         seed: Seed from which the cases' seeds were derived.
-        deadlines: Time limits.
-        cache: Folder of builds.
+        deadlines: Time limits of the worker.
+        cache: Folder in which builds are cached.
         schedule: The simulator's order of blocks and warps: 0 for the natural order, another number
             for the seed of a permutation.
         cores: Number of processes that may run blocks of one launch side by side on the simulator.
-        readable: Files and folders that the submission may read beside its own.
-        carried: Readable files from another machine: the path there, and the file here. Only a
-            sandbox can show a file at the other path.
-        untrusted: Whether nothing may run outside of a sandbox.
-        call_budget: Thread-instructions that one call may take on the simulator; all calls together
-            may take 32 times as many. The own configuration is reduced further instead, and is not
-            limited at its smallest size.
-        search: The search to make if all cases are right; None for no search.
-        run: Name that all requests of one command share. A build that failed in a run is not tried
-            again in it; see `fresh_run`.
+        readable: Files and folders that the submission may read besides those in its own folder.
+        carried: Readable files that were sent from another machine: for each path on that machine,
+            the copy on this machine. The sandbox shows the copy at the original path.
+        untrusted: Whether the evaluation is refused if there is no sandbox.
+        call_budget: Thread-instructions that one call may execute on the simulator; all calls
+            together may execute 32 times as many. The reference's own configuration is reduced
+            until it fits, and has no limit at its smallest size.
+        search: Settings of the search for failures at other sizes, made if all cases are right;
+            None for no search.
+        run: Name that all requests of one command share. A build that failed is not tried again by
+            requests with the same name; see `fresh_run`.
     """
 
     submission: Path
@@ -130,30 +131,31 @@ class Request:
 
     @property
     def title(self) -> str:
-        """Names of submission and problem, for messages."""
+        """Names of the submission and the problem, for messages: `NAME on NAME`."""
         return f"{self.submission.stem} on {self.problem.stem}"
 
 
 def fresh_run() -> str:
-    """Return a name that no other run has."""
+    """Return a random name for `Request.run`, different for each command."""
     return secrets.token_hex(16)
 
 
 def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Report:
-    """Run a submission's cases in a worker of its own, and judge the results.
+    """Run a submission's cases in a new worker process, judge the results, and return the report.
 
     Args:
-        request: The check to make.
-        on_progress: Called with events before the report is finished.
+        request: The submission, the reference, the cases and the settings.
+        on_progress: Function that is called with each event of the evaluation.
 
     Returns:
-        A report, whatever the submission does.
+        A report, even if the submission crashes or hangs.
 
     Raises:
         OSError: A file cannot be read.
         ValueError: The problem's file is not a reference.
         harness.system.errors.MachineError: This machine cannot evaluate anything.
-        harness.sandbox.confined.SandboxError: The request needs a sandbox, and there is none.
+        harness.sandbox.confined.SandboxError: The request needs a sandbox, and this machine has
+            none.
     """
     start = time.monotonic()
     on_progress(Progress("started"))
@@ -225,7 +227,7 @@ def _missing_names(problem: Problem, submission: Path) -> Iterator[str]:
 
 
 def settings_for(request: Request) -> Settings:
-    """Return the settings of a request's worker.
+    """Return the settings of the worker that runs a request; find compilers and build libraries.
 
     Raises:
         harness.system.errors.MachineError: This machine cannot evaluate anything.
@@ -255,7 +257,7 @@ def settings_for(request: Request) -> Settings:
 
 @contextmanager
 def _share_of_gpu(size: int) -> Iterator[None]:
-    """Hold a share of the GPU's memory within the context; wait until it is free."""
+    """Wait until `size` bytes of the GPU's memory are free, and hold them in the context."""
     try:
         with lease.of_current_gpu().share(size):
             yield
@@ -264,7 +266,7 @@ def _share_of_gpu(size: int) -> Iterator[None]:
 
 
 class _Evaluation:
-    """The course of one evaluation."""
+    """The state of one evaluation while it runs."""
 
     def __init__(
         self,
@@ -295,7 +297,7 @@ class _Evaluation:
         self._share = ExitStack()
 
     def run(self, blank: Report) -> Report:
-        """Return the report, made from a blank one."""
+        """Run the evaluation; return the report `blank` with all results filled in."""
         with self._share:
             return self._run(blank)
 
@@ -355,7 +357,7 @@ class _Evaluation:
         return conclude(blank, outcomes, self._problem)
 
     def _import(self, worker: Worker, cases: Sequence[Case]) -> Message:
-        """Have a worker import the submission, with the constants of the first case."""
+        """Have a worker import the submission, with the reference's constants of the first case."""
         shared = shared_in(self._problem, cases[0], worker.source) if cases else {}
         return worker.request("import", {"constants": shared})
 
@@ -373,7 +375,7 @@ class _Evaluation:
     def _search_on(
         self, search: Search, outcomes: list[CaseOutcome], coverage: Coverage | None
     ) -> Coverage | None:
-        """Add the failures that a search finds to the outcomes; return the coverage by now."""
+        """Search; add the failures that are found to `outcomes`; return the coverage afterwards."""
         self._on_progress(Progress("searching"))
         # The search has a time limit of its own, so the check's limit does not apply.
         self._time.steps = Allowance(search.seconds + self._deadlines.step)
@@ -419,9 +421,10 @@ class _Evaluation:
         return replace(outcome, report=report)
 
     def _check_own(self, worker: Worker, case: Case) -> CaseOutcome:
-        """Check the problem's own configuration, cut down; at its own size if it depends on that.
+        """Check the reference's own configuration, at reduced sizes first.
 
-        It depends on that if it is not right where it is cut down, and the text states its sizes.
+        If the result is not right there and the submission's text states the native sizes, check at
+        the native sizes too.
         """
         outcome, native = self._check_cut(worker, case), at_native_size(self._problem, case)
         sign = own_size.sign_of_own_size(outcome, native, self._problem, worker.source)
@@ -449,7 +452,7 @@ class _Evaluation:
         return own_size.without_native_size(outcome, self._problem, there)
 
     def _by_own_size(self, outcomes: list[CaseOutcome], source: str) -> list[CaseOutcome]:
-        """Return the outcomes; only the own size counts if the submission is written for it."""
+        """Return the outcomes; if the submission supports only one size, excuse the other sizes."""
         own = next((each for each in outcomes if each.case.label in OWN), None)
         problem, cut = self._problem, self._cut
         if own is None or not (cut or own_size.is_for_own_size(own, problem, source)):
@@ -468,10 +471,10 @@ class _Evaluation:
         return own_size.with_others_excused(outcomes, problem)
 
     def _check_cut(self, worker: Worker, case: Case) -> CaseOutcome:
-        """Check the problem's own configuration at the largest size within a call's budget.
+        """Check the reference's own configuration at the largest size within a call's budget.
 
-        This configuration is checked however long it takes. At the smallest size only the deadline
-        of a call applies.
+        If no size is within the budget, check the smallest size without a budget; only the deadline
+        of a call applies there.
         """
         smallest = case
         for each in own_and_smaller(self._problem, case):
@@ -486,7 +489,7 @@ class _Evaluation:
     def _converse(
         self, worker: Worker, case: Case, budget: int | None, sample: int | None = None
     ) -> CaseOutcome:
-        """Check a case with a worker; `budget` and `sample` are as in `CaseCheck`."""
+        """Check a case with a worker; `CaseCheck` describes `budget` and `sample`."""
         # The oracle runs on the trusted side. A GPU makes its large cases fast enough.
         device = torch.device("cuda" if self._settings.device == "cuda" else "cpu")
         problem = self._problem.at(case.constants)
@@ -511,13 +514,13 @@ class _Evaluation:
         return CaseOutcome(replace(not_run(case, why.splitlines()[0]), verdict="error"), case)
 
     def _hold(self, size: int) -> None:
-        """Hold this many bytes of the GPU's memory until the end; 0 keeps the present share."""
+        """Hold `size` bytes of the GPU's memory until the end; if 0, keep the present share."""
         if size:
             self._share.close()
             self._share.enter_context(_share_of_gpu(size))
 
     def _became_of_file(self, blank: Report) -> str | None:
-        """Return what happened to the submission's file since it was hashed; None for nothing."""
+        """Return `removed` or `changed` if that happened to the file after the hash; else None."""
         try:
             is_same = file_digest(self._settings.submission) == blank.content_hash
         except OSError:
@@ -525,7 +528,7 @@ class _Evaluation:
         return None if is_same else "changed"
 
     def _look_back(self, worker: Worker) -> Coverage | None:
-        """Note what the worker kept and read, and the PTX; return the lines that ran."""
+        """Store notes on leaks and constants, and the PTX; return the coverage of device code."""
         header = worker.request("leaks").header
         shared = shared_constants(self._problem.tree, worker.source)
         read = [name for name in header.get("constants", ()) if name in shared]
@@ -546,11 +549,11 @@ class _Evaluation:
         return _coverage(header)
 
     def _lines_of(self, worker: Worker) -> Coverage | None:
-        """Return the lines of device code that ran in a worker."""
+        """Return the coverage: the lines of device code that ran in a worker."""
         return _coverage(worker.request("leaks").header)
 
     def _stopped(self, blank: Report, what: verdict.Stop) -> Report:
-        """Return the report of a submission that could not be imported."""
+        """Return the report of a submission that was stopped before its cases ran."""
         return replace(
             blank,
             verdict=what.verdict,
@@ -575,7 +578,7 @@ class _Evaluation:
 
 
 def _why_too_large(problem: Problem, case: Case) -> str:
-    """Return why a case takes more memory than the trusted side may use, or "" if it does not."""
+    """Return why a case's inputs and reference take too much memory, or "" if they do not."""
     numbers = numbers_given(problem, case)
     if numbers <= MOST_NUMBERS:
         return ""

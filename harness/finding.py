@@ -1,4 +1,4 @@
-"""A finding: one kind of mistake at one place. The device makes it, and the report shows it."""
+"""Findings: mistakes that the device detects while kernels run, such as an access out of bounds."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Finding:
     """One kind of mistake, made by one or more threads at one place in the source.
 
     Attributes:
-        check: The check that found it.
+        check: The sanitizer or integrity check that found the mistake.
         message: One plain line about the first thread that made the mistake.
         kernel: Name of the kernel; empty if the finding is not about a kernel.
-        file, line: Place in the source; None if the PTX has no line information.
+        file, line: Source file and line of the mistake; None if the PTX has no line information.
         block, thread: Indices of the first thread that made the mistake; None without a kernel.
         address: The device address, or the offset into shared or local memory; None without a
             kernel.
-        count: Number of accesses of threads that were wrong in the same way.
-        severity: Severity of the mistake.
+        count: Number of accesses (one for each thread) that were wrong in the same way.
+        severity: `info`, `warning` or `error`; only an `error` makes the submission fail.
         allocation: Size in bytes of the nearest allocation of device memory; None if the finding is
             not about an allocation.
         offset: Offset of the access from the start of that allocation, in bytes.
         access: Kind of access, such as `load` or `store`; empty if the finding is not about an
             access.
-        reach: Lowest and highest offset among the counted accesses that were examined one by one;
-            None like `offset`.
+        reach: Lowest and highest value of `offset` among the counted accesses that were examined
+            one by one; None if `offset` is None.
     """
 
     check: Check
@@ -58,5 +58,5 @@ class Finding:
 
     @property
     def is_failing(self) -> bool:
-        """True if the finding makes a submission wrong, whatever its numbers are."""
+        """True if the finding makes the submission fail even if all outputs are right."""
         return self.severity == "error"

@@ -1,4 +1,4 @@
-"""Requirements of every evaluation: compilers, headers, disk space, and the harness's libraries."""
+"""Tests, before any evaluation, of compilers, headers, disk space and the harness's libraries."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 
 @dataclass(frozen=True)
 class Ready:
-    """The toolchain that was found and the libraries that were built."""
+    """The compilers that were found, and the harness's native libraries that were built."""
 
     toolchain: Toolchain
     libraries: Libraries
 
 
 def prepare(cache: Cache, gpu: CudaOfGpu | None = None) -> Ready:
-    """Find the compilers, test for disk space, and build and load the harness's own libraries.
+    """Find the compilers, test for disk space, and build and load the harness's native libraries.
 
-    This takes a tenth of a second if everything is in the cache.
+    This takes a tenth of a second if all libraries are in the cache.
 
     Args:
-        cache: Cache of the libraries.
+        cache: Build cache that holds the libraries.
         gpu: The CUDA releases that the GPU can run; None on the simulator.
 
     Raises:
@@ -66,11 +66,11 @@ def prepare(cache: Cache, gpu: CudaOfGpu | None = None) -> Ready:
 
 
 def require_writable(folder: Path, variable: str) -> None:
-    """Check that a folder can be created and accepts data.
+    """Check that a folder exists or can be created, and that a file can be written to it.
 
     Args:
-        folder: The folder.
-        variable: Environment variable that selects another folder.
+        folder: The folder to check.
+        variable: Name of the environment variable that selects another folder, for the message.
 
     Raises:
         MachineError: The folder cannot be created or written.
@@ -88,16 +88,16 @@ def require_writable(folder: Path, variable: str) -> None:
 
 
 def temporary_folder() -> Path:
-    """Return the folder that compilers write to.
+    """Return the folder for temporary files of the compilers.
 
-    Unlike Python, compilers do not choose another folder if this one is full.
+    Unlike Python's `tempfile`, compilers do not choose another folder if this one is full.
     """
     return Path(os.environ.get("TMPDIR") or tempfile.gettempdir())
 
 
 @contextmanager
 def raising_machine_errors() -> Iterator[None]:
-    """Raise MachineError for the OSError of a full or read-only disk, as no evaluation can work."""
+    """Convert the OSError of a full or read-only disk to MachineError within the context."""
     try:
         yield
     except OSError as error:
@@ -112,7 +112,7 @@ def _line(error: OSError) -> str:
 
 
 def _why(error: CompileError, root: Path) -> str:
-    """Return the first message of the compiler or linker, and a remedy if one is known."""
+    """Return the first error message of the compiler or linker, and a remedy if one is known."""
     full = os.strerror(errno.ENOSPC)
     if full in error.output:
         # A full disk is reported in one line, not one for each source.
@@ -126,7 +126,7 @@ def _why(error: CompileError, root: Path) -> str:
 
 
 def _load(library: Path) -> None:
-    """Load a library; a disk may be mounted so that nothing on it can be executed.
+    """Load a library, to test that its disk is not mounted without permission to execute.
 
     Raises:
         MachineError: The library cannot be loaded.

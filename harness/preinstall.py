@@ -1,7 +1,7 @@
-"""Requirements that a machine lacks before anything is installed, one line each.
+"""Report of what a machine lacks before the harness can be installed, one line for each lack.
 
-make runs `python3 -I harness/preinstall.py VENV [OPTION OF PIP ...]` first. It needs only the
-system's Python and the standard library. `harness doctor` reports the same lacks.
+make runs `python3 -I harness/preinstall.py VENV [OPTION OF PIP ...]` first. This module needs only
+the system's Python and the standard library. `harness doctor` reports the same lacks.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _DEBIAN_WHEELS = "/usr/share/python-wheels"
 
 @dataclass(frozen=True)
 class Lack:
-    """A missing requirement.
+    """Something that the machine lacks for an installation of the harness.
 
     Attributes:
-        what: Description in words.
-        remedy: The command that fixes it.
+        what: Description of what is missing.
+        remedy: The command that provides what is missing.
     """
 
     what: str
@@ -53,16 +53,16 @@ class Lack:
 
     @property
     def line(self) -> str:
-        """Description and remedy in one line, for people."""
+        """Description and remedy in one line, for users."""
         return f"{self.what}; run: {self.remedy}"
 
 
 def lacks(venv: Path, pip_options: Sequence[str]) -> Iterator[Lack]:
-    """Yield everything that this machine lacks for a virtual environment of the harness.
+    """Yield everything that this machine lacks for installing the harness in a virtual environment.
 
     Args:
         venv: Folder of the virtual environment.
-        pip_options: Options for pip beside the packages.
+        pip_options: Options of `pip install` that the installation uses, such as an index.
     """
     found = [missing_venv(), missing_headers(), missing_compiler("C++"), missing_compiler("C")]
     if found[-2] is None:
@@ -73,19 +73,19 @@ def lacks(venv: Path, pip_options: Sequence[str]) -> Iterator[Lack]:
 
 
 def missing_venv() -> Lack | None:
-    """Return a lack if Python cannot make virtual environments, as Debian's python3 alone."""
+    """Return a lack if Python cannot make virtual environments, as on Debian by default."""
     if find_spec("venv") and find_spec("ensurepip"):
         return None
     return Lack("Python's venv is missing", f"apt-get install {_python()}-venv")
 
 
 def headers() -> Path:
-    """Return the folder for Python.h, which the bindings of every extension include."""
+    """Return the folder that must have Python.h, which every compiled extension includes."""
     return Path(sysconfig.get_path("include", scheme="posix_prefix"))
 
 
 def missing_headers() -> Lack | None:
-    """Return a lack if Python's headers are missing."""
+    """Return a lack if Python.h is missing, else None."""
     if (headers() / "Python.h").is_file():
         return None
     return Lack(
@@ -95,21 +95,24 @@ def missing_headers() -> Lack | None:
 
 
 def compiler(language: str) -> str | None:
-    """Return the compiler of `C` or `C++` that CC or CXX names, or else a usual one, or None."""
+    """Return the path of the compiler for `C` or `C++`, or None.
+
+    The variable CC or CXX comes first, then the usual names.
+    """
     variable, *usual = {"C": ("CC", "cc", "gcc"), "C++": ("CXX", "g++", "c++")}[language]
     names = filter(None, (os.environ.get(variable), *usual))
     return next(filter(None, map(shutil.which, names)), None)
 
 
 def missing_compiler(language: str) -> Lack | None:
-    """Return a lack if no compiler of `C` or `C++` is found."""
+    """Return a lack if no compiler for the language, `C` or `C++`, is found, else None."""
     if compiler(language):
         return None
     return Lack(f"no {language} compiler found", INSTALL_COMPILER)
 
 
 def missing_linking() -> Lack | None:
-    """Return a lack if the compiler cannot link a program with the harness's usual libraries."""
+    """Return a lack if the C++ compiler cannot link a small program with libm and libpthread."""
     program = compiler("C++") or ""
     with tempfile.TemporaryDirectory() as folder:
         command = [program, "-x", "c++", "-", "-o", f"{folder}/a", "-lm", "-lpthread"]
@@ -121,7 +124,7 @@ def missing_linking() -> Lack | None:
 
 
 def missing_space(venv: Path) -> Iterator[Lack]:
-    """Yield a lack for each disk without space for what is installed and built."""
+    """Yield a lack for each disk without enough free space for the installation and the cache."""
     by_disk: dict[int, list[_Need]] = {}
     for need in _needs(venv.absolute()):
         there = _existing(need.folder)
@@ -144,7 +147,7 @@ def missing_space(venv: Path) -> Iterator[Lack]:
 
 @dataclass(frozen=True)
 class _Need:
-    """Space that is needed in a folder, with the make variable that selects the folder."""
+    """Bytes of disk space needed in a folder, and the make variable that selects another folder."""
 
     size: int
     folder: Path
@@ -165,7 +168,7 @@ def _needs(venv: Path) -> Iterator[_Need]:
 
 
 def missing_index(pip_options: Sequence[str]) -> Lack | None:
-    """Return a lack if pip, as it is configured here, cannot download a package."""
+    """Return a lack if pip cannot download a package with its present configuration."""
     pip = _pip()
     if not pip:  # ensurepip is missing, which `missing_venv` reports
         return None
@@ -191,7 +194,7 @@ def missing_index(pip_options: Sequence[str]) -> Lack | None:
 
 
 def _pip() -> list[str]:
-    """Return the command to run pip from a wheel, without a virtual environment."""
+    """Return the arguments for Python to run pip from a wheel, without a virtual environment."""
     folders = [sysconfig.get_config_var("WHEEL_PKG_DIR"), _DEBIAN_WHEELS]
     spec = find_spec("ensurepip")
     if spec is None:
@@ -202,7 +205,7 @@ def _pip() -> list[str]:
 
 
 def _words_of_pip(output: str) -> str:
-    r"""Return why pip failed; a connection error is in a warning, other reasons in an error.
+    r"""Return pip's reason for a failure: the connection error in a warning, or the first error.
 
     >>> _words_of_pip("WARNING: connection broken by 'X(<y>: No route)': /a\nERROR: not found")
     'No route'
@@ -230,7 +233,7 @@ def _run(
 
 
 def main(arguments: Sequence[str], say: Callable[[str], None]) -> int:
-    """Report everything that is missing, and return the exit status."""
+    """Print everything that is missing; return exit status 1 if anything is missing, else 0."""
     venv, *pip_options = arguments
     found = list(lacks(Path(venv), pip_options))
     for lack in found:

@@ -1,4 +1,4 @@
-"""A search for failures after all cases of a grid have passed: its workers and its result."""
+"""The workers of a search for failures, made after all cases of a grid have passed."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MOST_OTHERS = 11
 
 @dataclass(frozen=True)
 class Searched:
-    """The result of a search.
+    """The result of a search for failures at other sizes.
 
     Attributes:
-        failures: The smallest failure, and some of the failures that led to it, for a diagnosis;
-            empty if nothing failed.
-        note: One line on how much was tried.
-        coverage: Lines that ran in the grid's cases or in the search; None if coverage is not
-            recorded.
+        failures: The smallest failing case first, then some larger failing cases for the diagnosis;
+            empty if no case failed.
+        note: One line that says how many configurations were tried, and how many of them fail.
+        coverage: Lines of device code that ran in the grid's cases or in the search; None if
+            coverage is not recorded.
     """
 
     failures: tuple[CaseOutcome, ...]
@@ -42,17 +42,17 @@ class Searched:
 
 
 class SearchRun:
-    """Context manager over one search in workers of its own; leaving it ends the last worker.
+    """Context manager for one search, with workers of its own; leaving it ends the last worker.
 
     `judging/search.py` chooses the configurations. This class runs them, and replaces a worker that
-    died or is spent.
+    died or cannot run more cases.
 
     Args:
-        problem: The problem.
-        seed: Seed of all values.
+        problem: The problem at whose other sizes failures are sought.
+        seed: Seed of all random values.
         start: Function that starts a worker.
         check: Function that runs a case in a worker.
-        lines: Function that returns the lines that have run in a worker.
+        lines: Function that returns the lines of device code that have run in a worker.
     """
 
     def __init__(
@@ -80,15 +80,16 @@ class SearchRun:
         self._stack.close()
 
     def run(self, search: Search, right: Sequence[Case], coverage: Coverage | None) -> Searched:
-        """Search, beginning now.
+        """Run the search, whose time limit starts now, and return the result.
 
         Args:
             search: The settings of the search.
-            right: Cases that passed.
-            coverage: Lines that these cases reached.
+            right: Cases of the grid that passed.
+            coverage: Lines of device code that ran in the grid's cases; None if coverage is not
+                recorded.
 
         Raises:
-            WorkerFailure: A worker does not even import the submission.
+            WorkerFailure: A worker failed before or while it imported the submission.
         """
         self._end = time.monotonic() + search.seconds
         self._coverage = coverage
@@ -112,16 +113,16 @@ class SearchRun:
 
     @property
     def is_over(self) -> bool:
-        """True if no time is left."""
+        """True if the search's time limit has passed."""
         return time.monotonic() >= self._end
 
     @property
     def reached(self) -> int:
-        """Number of lines of device code that ran so far, in the grid's cases or in the search."""
+        """Number of different lines of device code that ran so far, in grid or search."""
         return len(self._coverage.reached) if self._coverage else 0
 
     def try_out(self, configuration: Configuration) -> CaseOutcome:
-        """Check a configuration and return the outcome."""
+        """Run the case of one configuration in a worker, and return the outcome."""
         worker = self._ready()
         outcome = self._check(worker, searched_case(self._problem, configuration, self._seed))
         if outcome.worker_failed or worker.is_spent:

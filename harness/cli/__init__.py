@@ -1,6 +1,6 @@
-"""The command line: the options, and for each command its arguments and its work.
+"""The command line: its options, and for each command the arguments and the execution.
 
-Each command has two modules: one defines its arguments, and the other does its work. The second is
-imported only after the arguments are checked, because importing torch takes seconds. No other room
-imports from here, except the pytest plugin, which shares some of the options.
+Each command has two modules: one defines its arguments, and one executes it. The latter is imported
+only after the arguments are checked, because importing torch takes seconds. No other package
+imports this one, except the pytest plugin, which shares some of the options.
 """

@@ -20,7 +20,7 @@ from harness.system.files import require
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command `check` to the command line."""
+    """Add the command `check` with its arguments to the command line."""
     parser = commands.add_parser("check", help="check submissions against their references")
     parser.set_defaults(run=_run, parser=parser)
     parser.add_argument(

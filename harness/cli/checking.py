@@ -1,4 +1,4 @@
-"""The work of `harness check`: evaluate, show and store.
+"""The execution of `harness check`: evaluates submissions, and shows and stores the reports.
 
 Each report is shown and stored as soon as it is finished.
 """
@@ -54,10 +54,10 @@ from harness.worker.supervisor import Deadlines
 
 
 def check(options: argparse.Namespace) -> int:
-    """Check what the options name, print and store the reports, and return the exit status.
+    """Run `harness check` with parsed options, and return the exit status.
 
     Raises:
-        harness.system.errors.HarnessError: Nothing can be checked, or nothing more.
+        harness.system.errors.HarnessError: No submission can be checked, or no further one.
     """
     problems = named(load_references(reference_paths(options)), options.problem)
     engine = engine_choice(options)
@@ -130,7 +130,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 class Checking:
-    """The state of one run of `harness check`.
+    """The results of one run of `harness check` so far, and their output.
 
     Attributes:
         all_passed: True if every report so far is right and meets the `--require` options.
@@ -159,18 +159,18 @@ class Checking:
 
     @property
     def has_trouble(self) -> bool:
-        """True if an evaluation was impossible, or a file could not be written."""
+        """True if a request could not be evaluated, or a file could not be written."""
         return bool(self._not_evaluated) or not self._careful.all_well
 
     def write_junit(self, path: Path, before: Sequence[TestCase]) -> None:
-        """Write the results so far as JUnit XML, after the tests in `before`."""
+        """Write the results so far to `path` as JUnit XML, after the test cases in `before`."""
         text = junit((*before, *self._tests))
         self._careful.write(f"--junitxml {path}", partial(write_whole, path, text))
 
     def write_html(
         self, path: Path, problems: Sequence[Problem], submissions: Sequence[Submission]
     ) -> None:
-        """Write the page of all reports; if the path is a folder, also write the leaderboard."""
+        """Write all reports as an HTML page; if `path` is a folder, also write the leaderboard."""
         pairs = pairs_of(self._reports, of_problems(RESULTS, {r.problem for r in self._reports}))
         file = target(path)
         links = () if file == path else (("leaderboard", LEADERBOARD),)
@@ -186,12 +186,12 @@ class Checking:
             self._careful.write(f"--html {path}", beside)
 
     def write_coverage(self, path: Path) -> None:
-        """Write in lcov's format which lines of device code ran."""
+        """Write to `path`, in lcov's format, which lines of device code ran."""
         write = partial(write_whole, path, lcov(self._covered))
         self._careful.write(f"--coverage {path}", write)
 
     def take_over(self, requests: Sequence[Request], seed: int | None) -> list[Request]:
-        """Show the reports that an earlier run finished; return the requests left to run."""
+        """Show the stored reports of an earlier run; return the requests without one."""
         found = [(request, self._finished.find(request, seed)) for request in requests]
         count = sum(report is not None for _, report in found)
         print(
@@ -205,7 +205,7 @@ class Checking:
         return [request for request, report in found if report is None]
 
     def run(self, requests: Sequence[Request], engine: EngineChoice, jobs: int) -> None:
-        """Evaluate the requests, and show each result as soon as it is finished."""
+        """Evaluate requests on an engine, and show each result as soon as it is finished."""
         progress = ProgressLines(self._out)
         try:
             self._take_results(requests, engine.start(jobs, len(requests)), progress)
@@ -238,7 +238,7 @@ class Checking:
             self._publish(result)
 
     def _publish(self, report: Report) -> None:
-        """Store a report where the leaderboard and `--json` expect it, and show it."""
+        """Store a report for the leaderboard, write it to the target of `--json`, and show it."""
         save = partial(store.save, report, store.FOLDER)
         self._careful.write("reports for the leaderboard (.harness/reports)", save)
         if self._json_lines:

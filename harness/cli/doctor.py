@@ -8,7 +8,7 @@ from harness.cli.options import NOT_PASSED, PASSED, Commands
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command `doctor` to the command line."""
+    """Add the command `doctor` with its arguments to the command line."""
     parser = commands.add_parser(
         "doctor", help="show what this machine has and lacks, and how to install what is missing"
     )

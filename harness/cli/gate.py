@@ -25,7 +25,7 @@ is worse, 1 something is worse, 2 the command could not run.
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command `gate` to the command line."""
+    """Add the command `gate` with its arguments to the command line."""
     parser = commands.add_parser(
         "gate", help="compare submissions with an older version", description=_DESCRIPTION
     )

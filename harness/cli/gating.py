@@ -1,4 +1,4 @@
-"""The work of `harness gate`: compare with the base, and print the decisions."""
+"""The execution of `harness gate`: compares submissions with old versions, prints the decisions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from harness.worker.supervisor import Deadlines
 
 
 def gate(options: argparse.Namespace) -> int:
-    """Compare what the options name with its base, print the result, and return the exit status."""
+    """Run `harness gate` with parsed options, print the decisions, and return the exit status."""
     layers.require_for(options.readable, untrusted=options.untrusted and not options.scheduler)
     engine = engine_choice(options)
     hardware = engine.hardware(options.device)
@@ -76,7 +76,7 @@ def gate(options: argparse.Namespace) -> int:
 
 
 def _write(options: argparse.Namespace, decisions: Sequence[Decision], subtitle: str) -> None:
-    """Write the page of what was evaluated.
+    """Write the HTML page of the evaluated submissions to the file of `--html`.
 
     Raises:
         UsageError: The file cannot be written.
@@ -106,10 +106,12 @@ def _comparison(options: argparse.Namespace, gate_options: GateOptions, folder: 
 
 
 def _of_base(options: argparse.Namespace, asked: settings.Thresholds) -> settings.Thresholds:
-    """Return the thresholds of the base revision; if the base is a file, those of this tree.
+    """Return the thresholds in the base revision's pyproject.toml, or the defaults.
 
-    A change that loosens its own threshold must not be judged by that threshold. So each problem's
-    smaller threshold counts, of this tree's and the base's.
+    If the base is a file of records, return the thresholds of this tree (`asked`).
+
+    A change that loosens a threshold must not be judged by the looser one. So the caller uses, for
+    each problem, the smaller threshold of this tree and the base.
     """
     if Path(options.base).is_file():
         return asked
@@ -123,7 +125,7 @@ def _of_base(options: argparse.Namespace, asked: settings.Thresholds) -> setting
 
 
 def _loosened(asked: settings.Thresholds, used: settings.Thresholds) -> Iterator[str]:
-    """Yield a note if this tree's settings have a larger threshold than the one in use."""
+    """Yield a note if a threshold in this tree's settings is larger than the one in use."""
     names = ("", *used.problems)
     if any(asked.of(name) > used.of(name) for name in names):
         yield (
@@ -135,7 +137,7 @@ def _loosened(asked: settings.Thresholds, used: settings.Thresholds) -> Iterator
 def _unknown_problems(
     thresholds: settings.Thresholds, options: argparse.Namespace
 ) -> Iterator[str]:
-    """Yield a note for each threshold whose problem is not among the references."""
+    """Yield a note for each threshold in the settings whose problem is not a reference."""
     if not thresholds.problems:
         return
     known = {problem.name for problem in load_references(reference_paths(options))}
@@ -147,7 +149,7 @@ def _unknown_problems(
 
 
 def _tell(comparison: Comparison, decisions: Sequence[Decision], notes: Iterable[str]) -> None:
-    """Print the decisions; under GitHub Actions, also annotate the files and write the summary."""
+    """Print the decisions; under GitHub Actions, also annotate files and write the job summary."""
     unchanged = sum(not pair.is_changed for pair in comparison.plan.pairs)
     closing = render.summary(decisions, unchanged)
     for note in filter(None, (torch_note(), sandbox_note(), *notes)):

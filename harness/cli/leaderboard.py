@@ -12,7 +12,7 @@ from harness.system.files import require
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command `leaderboard` to the command line."""
+    """Add the command `leaderboard` with its arguments to the command line."""
     parser = commands.add_parser(
         "leaderboard", help="rank the submissions that were checked and measured"
     )

@@ -17,10 +17,10 @@ _COMMANDS = (check, report, leaderboard, profile, gate, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, and return the exit status: 0 all passed, 1 something did not, 2 usage.
+    """Run one command, and return the exit status: 0 all passed, 1 something did not, 2 error.
 
     Raises:
-        OSError: The command cannot write its standard output or another file that it needs.
+        OSError: The command cannot write to standard output or to another file that it needs.
     """
     options, unknown = command_line().parse_known_args(arguments)
     if unknown:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def command_line() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
+    """Return the argument parser of `harness` with all its commands."""
     parser = argparse.ArgumentParser(
         prog="harness",
         description="Check, rank and gate CUDA kernel submissions, with or without a GPU.",

@@ -1,4 +1,4 @@
-"""The notes that several commands print before they begin, and the file of `--json`."""
+"""Notes that several commands print before they begin, and the opening of the `--json` file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.system.output import open_json as open_lines
 
 
 def open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
-    """Open the file of `--json`, or return None if the option is not given.
+    """Open the target of `--json`; return None if the option is not given.
 
     Raises:
         UsageError: The file cannot be opened.
@@ -29,7 +29,7 @@ def open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
 
 
 def print_notes(out: IO[str]) -> None:
-    """Print a note if submissions run without a sandbox, and one to stderr if torch is untried."""
+    """Print notes, if true, that submissions run without a sandbox and that torch is untested."""
     note = sandbox_note()
     if note:
         say(f"note: {note}", out)
@@ -39,7 +39,7 @@ def print_notes(out: IO[str]) -> None:
 
 
 def refusals(found: Discovery, problems: Sequence[Problem]) -> list[tuple[str, str]]:
-    """Return the name of each file that cannot be checked, and the reason in one line."""
+    """Return, for each file that cannot be checked, its name and a line with path and reason."""
     told = [(each.path.stem, f"{each.path}: {each.message}") for each in found.rejected]
     unfit = (s for s in found.submissions if all(fits(s, problem) for problem in problems))
     told += [(s.name, f"{s.path}: fits no problem: {_why_unfit(s, problems)}") for s in unfit]
@@ -47,7 +47,7 @@ def refusals(found: Discovery, problems: Sequence[Problem]) -> list[tuple[str, s
 
 
 def print_refusals(found: Discovery, problems: Sequence[Problem], out: IO[str]) -> int:
-    """Print a line for each file that cannot be checked, and return their number."""
+    """Print a line for each file that cannot be checked, and return the number of these files."""
     told = refusals(found, problems)
     for _, line in told:
         say(line, out)

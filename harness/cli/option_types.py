@@ -1,4 +1,4 @@
-"""Option types and options that the command line shares with the pytest plugin.
+"""Parsers of option values, and options, that the command line and the pytest plugin share.
 
 Every process of pytest imports this module, even in projects that do not use the harness. So it
 imports almost nothing.
@@ -18,7 +18,7 @@ _MOST_BILLIONS = 1_000_000.0
 
 
 def count(text: str) -> int:
-    """Parse a number of things, at least one.
+    """Parse a whole number of at least 1.
 
     Raises:
         ArgumentTypeError: The text is not a whole number, or is less than 1.
@@ -27,7 +27,7 @@ def count(text: str) -> int:
 
 
 def schedule(text: str) -> int:
-    """Parse a schedule: 0 for the natural order, or the seed of a permuted one.
+    """Parse the simulator's schedule: 0 for the natural order, or the seed of a permutation.
 
     Raises:
         ArgumentTypeError: The text is not a whole number, or is negative.
@@ -36,7 +36,7 @@ def schedule(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """Parse a duration in seconds.
+    """Parse a positive duration in seconds.
 
     Raises:
         ArgumentTypeError: The text is not a number above 0, or is too large.
@@ -46,7 +46,7 @@ def seconds(text: str) -> float:
 
 
 def billions(text: str) -> int:
-    """Parse a number of instructions, given in units of 10^9.
+    """Parse a number that is given in units of 10^9, and return it as a whole number.
 
     Raises:
         ArgumentTypeError: The text is not a number above 0, or is too large.
@@ -55,7 +55,7 @@ def billions(text: str) -> int:
 
 
 def share(text: str) -> float:
-    """Parse a percentage, and return it as a share from 0 to 1.
+    """Parse a percentage, such as `90%`, and return it as a fraction from 0 to 1.
 
     Raises:
         ArgumentTypeError: The text is not a percentage above 0 and at most 100.
@@ -65,9 +65,9 @@ def share(text: str) -> float:
 
 
 def share_of_cases(text: str) -> float:
-    """Parse `all`, `own` or a percentage, and return it as a share from 0 to 1.
+    """Parse `all`, `own` or a percentage of cases, and return it as a fraction from 0 to 1.
 
-    `own` is the share 0: no case beyond the problem's own configuration has to pass.
+    `own` gives 0: only the reference's own configuration must pass, and no other case.
 
     Raises:
         ArgumentTypeError: The text is none of these.
@@ -77,7 +77,7 @@ def share_of_cases(text: str) -> float:
 
 
 def add_limits(add: Callable[..., object]) -> None:
-    """Add the limits on a submission's time: --step-seconds and the like, and --call-budget.
+    """Add the time limits (--step-seconds, --check-seconds, --build-seconds) and --call-budget.
 
     Args:
         add: `add_argument` of argparse's parser, or `addoption` of pytest's group.
@@ -105,7 +105,7 @@ def add_limits(add: Callable[..., object]) -> None:
 
 
 def add_untrusted(add: Callable[..., object]) -> None:
-    """Add the options of the sandbox: --untrusted and --readable; `add` as in `add_limits`."""
+    """Add the option --untrusted; `add` is as in `add_limits`."""
     add(
         "--untrusted",
         action="store_true",
@@ -114,7 +114,7 @@ def add_untrusted(add: Callable[..., object]) -> None:
 
 
 def add_readable(add: Callable[..., object]) -> None:
-    """--readable; `add` as in `add_limits`."""
+    """Add the option --readable; `add` is as in `add_limits`."""
     add(
         "--readable",
         action="append",
@@ -126,7 +126,7 @@ def add_readable(add: Callable[..., object]) -> None:
 
 
 def add_search(add: Callable[..., object], prefix: str = "--") -> None:
-    """Add the option for a search beyond the cases of the grid; arguments as in `add_engine`."""
+    """Add the option --search, which looks for failures beyond the grid; see `add_engine`."""
     add(
         f"{prefix}search",
         type=seconds,
@@ -142,7 +142,8 @@ def add_engine(add: Callable[..., object], prefix: str = "--") -> None:
 
     Args:
         add: As in `add_limits`.
-        prefix: Prefix of both options. pytest's options share one namespace with other plugins.
+        prefix: Beginning of the options' names. It differs under pytest, where plugins share one
+            namespace.
     """
     add(
         f"{prefix}engine",

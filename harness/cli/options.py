@@ -1,4 +1,4 @@
-"""Options and exit statuses that several commands share."""
+"""Options and exit statuses that several commands of `harness` share."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """The object to which `add_to` adds a command."""
 
 PASSED, NOT_PASSED, USAGE = 0, 1, 2
-"""Exit statuses. `USAGE` also means that the harness itself could not do its work."""
+"""Exit statuses. `USAGE` is for invalid options, and for errors of the harness or the machine."""
 
 
 _REFERENCES = Path("reference")
 
 
 Add: TypeAlias = Callable[..., object]
-"""`add_argument` of a parser, or of one of its groups."""
+"""The method `add_argument` of an argument parser, or of a group of arguments."""
 
 
 def add_reference(add: Add) -> None:
-    """Add --reference."""
+    """Add the option --reference."""
     add(
         "--reference",
         action="append",
@@ -43,12 +43,12 @@ def add_reference(add: Add) -> None:
 
 
 def add_problem(add: Add) -> None:
-    """Add --problem."""
+    """Add the option --problem."""
     add("--problem", metavar="NAME", help="use only the reference with this name")
 
 
 def add_grid_and_seed(add: Add) -> None:
-    """Add --grid and --seed, which select the cases and their values."""
+    """Add the options --grid and --seed, which select the cases and their random values."""
     add(
         "--grid",
         choices=("own", "quick", "full"),
@@ -65,7 +65,7 @@ def add_grid_and_seed(add: Add) -> None:
 
 
 def add_place_and_limits(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the place and of the limits, from --device to --readable."""
+    """Add the options for the device, the engine, the time limits and the readable files."""
     limits = parser.add_argument_group("limits")
     option_types.add_limits(limits.add_argument)
     place = parser.add_argument_group("where it runs")
@@ -87,7 +87,7 @@ def add_place_and_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def engine_choice(options: argparse.Namespace) -> EngineChoice:
-    """Return the engine that --engine and --scheduler ask for.
+    """Return the choice of engine that --engine and --scheduler express.
 
     Raises:
         UsageError: Both --scheduler and --jobs are given. A cluster's workers decide themselves how
@@ -104,7 +104,7 @@ def engine_choice(options: argparse.Namespace) -> EngineChoice:
 
 
 def add_colour(add: Add) -> None:
-    """Add --no-color."""
+    """Add the option --no-color."""
     add(
         "--no-color",
         action="store_true",
@@ -113,16 +113,17 @@ def add_colour(add: Add) -> None:
 
 
 def sandbox_note() -> str:
-    """Return one line that says why submissions run without a sandbox; empty if they have one."""
+    """Return one line that says why submissions run without a sandbox; empty if there is one."""
     why = bubblewrap.why_not_usable()
     return one_line(f"submissions run without a sandbox: {why}") if why else ""
 
 
 def check_references(options: argparse.Namespace) -> None:
-    """Check that there are references to compare with.
+    """Check that --reference, or the default folder of references, exists.
 
     Raises:
-        UsageError: No reference is given, and the default folder does not exist.
+        UsageError: A given path does not exist; or none is given, and the default folder does not
+            exist.
     """
     if options.reference is None and not _REFERENCES.exists():
         raise UsageError(
@@ -133,5 +134,5 @@ def check_references(options: argparse.Namespace) -> None:
 
 
 def reference_paths(options: argparse.Namespace) -> list[Path]:
-    """Return the paths of --reference, or the default folder."""
+    """Return the paths that --reference gives, or else the default folder."""
     return list(options.reference or [_REFERENCES])

@@ -11,7 +11,7 @@ from harness.system.errors import UsageError
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command `profile` to the command line."""
+    """Add the command `profile` with its arguments to the command line."""
     parser = commands.add_parser(
         "profile", help="count what a submission's kernels do, on the simulator"
     )

@@ -1,4 +1,4 @@
-"""The work of `harness profile`: count what the kernels do, and print the tables."""
+"""The execution of `harness profile`: counts what kernels do on the simulator, prints tables."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from harness.system.processors import usable_cores
 
 
 def profile_one(options: argparse.Namespace) -> int:
-    """Print the counts of one file on each problem that it fits, and return the exit status.
+    """Print the counters of one submission on each problem that it fits; return the exit status.
 
     Raises:
-        harness.system.errors.HarnessError: Nothing can be counted.
+        harness.system.errors.HarnessError: The submission cannot be run.
     """
     problems = named(load_references(reference_paths(options)), options.problem)
     device = devices.choose("simulator")
@@ -63,7 +63,7 @@ def _profile(
     json_lines: JsonLines | None,
     out: IO[str],
 ) -> bool:
-    """Print one profile; return False if a finding makes the submission wrong."""
+    """Print one profile; return False if it fails or if a finding makes the submission wrong."""
     try:
         counted = profile(request, problem, submission)
     except ProfileError as error:

@@ -1,4 +1,4 @@
-"""The work of `harness leaderboard`: rank, print, and update the Markdown file."""
+"""The execution of `harness leaderboard`: ranks submissions, and prints or writes the boards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEAD = "# Leaderboard\n\n<!-- Written by `make leaderboard`. -->"
 
 
 def rank(options: argparse.Namespace) -> int:
-    """Print the leaderboard, write the file of `--update`, and return the exit status."""
+    """Print the leaderboard, write the Markdown file of `--update`, and return the exit status."""
     problems = named(load_references(reference_paths(options)), options.problem)
     submissions = discover(options.paths).submissions
     found = [
@@ -36,10 +36,10 @@ def rank(options: argparse.Namespace) -> int:
 
 
 def _update(path: Path, found: Sequence[Board]) -> str:
-    """Write the part of the boards that is the same on every machine.
+    """Write to a Markdown file the parts of the boards that do not depend on the machine.
 
     Returns:
-        "changed" or "unchanged".
+        "changed" or "unchanged", for the file's content.
     """
     fresh = f"{_HEAD}\n\n{text([portable(board) for board in found], 'github')}\n"
     try:

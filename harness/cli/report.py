@@ -11,7 +11,7 @@ from harness.system.files import require
 
 
 def add_to(commands: Commands) -> None:
-    """Add the command `report` to the command line."""
+    """Add the command `report` with its arguments to the command line."""
     parser = commands.add_parser("report", help="show recorded reports as text, or as a page")
     parser.set_defaults(run=_run, parser=parser)
     parser.add_argument(

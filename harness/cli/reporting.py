@@ -1,4 +1,4 @@
-"""The work of `harness report`: show stored reports as text, or write a page of them."""
+"""The execution of `harness report`: shows stored reports as text, or writes them as a page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SUFFIXES = (".json", ".jsonl")
 
 
 def report(options: argparse.Namespace) -> int:
-    """Show the newest report of each submission on each problem, and return the exit status."""
+    """Show the newest stored report of each submission and problem, and return the exit status."""
     found = [record for path in options.paths for file in _files(path) for record in records(file)]
     reports = [record for record in found if isinstance(record, Report)]
     if not options.paths:

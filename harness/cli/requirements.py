@@ -1,6 +1,6 @@
-"""The requirements that `harness doctor` checks: what this machine has and lacks.
+"""The requirements that `harness doctor` examines on this machine.
 
-For each lack there is its cost, and one command that mends it.
+For each missing requirement, the module states what does not work, and a command to install it.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _NOTHING_RUNS = "no submission can be evaluated"
 
 @dataclass(frozen=True)
 class Requirement:
-    """One requirement, and its state on this machine.
+    """One requirement of the harness, and its state on this machine.
 
     Attributes:
-        name: Name of the requirement, for people.
-        state: What was found.
-        remedy: Command that mends it; empty if nothing needs mending.
-        is_optional: True if only some uses need it.
-        cost: What does not work without it; empty if nothing needs mending.
+        name: Name of the requirement, for users.
+        state: Description of what was found, such as a path and a version.
+        remedy: Command that provides what is missing; empty if nothing is missing.
+        is_optional: True if only some uses of the harness need it.
+        cost: Description of what does not work; empty if everything works.
     """
 
     name: str
@@ -55,12 +55,12 @@ class Requirement:
 
     @property
     def is_fine(self) -> bool:
-        """True if nothing needs mending, or only some uses need it."""
+        """True if nothing is missing, or if the requirement is optional."""
         return not self.remedy or self.is_optional
 
     @property
     def line(self) -> str:
-        """One line for people."""
+        """The requirement and its state in one line, for users."""
         mark = "LACKS" if not self.is_fine else "ok" if not self.is_optional else "part"
         cost = f"; {self.cost}" if self.cost else ""
         advice = f"; run: {self.remedy}" if self.remedy else ""
@@ -68,7 +68,7 @@ class Requirement:
 
 
 def find_requirements() -> list[Requirement]:
-    """Examine everything that the harness needs."""
+    """Examine everything that the harness needs, and return the results."""
     return list(_requirements())
 
 
@@ -96,7 +96,7 @@ def _requirements() -> Iterator[Requirement]:
 
 
 def _sandbox() -> Requirement:
-    """Examine the layers of the sandbox, which is optional: only untrusted files need it."""
+    """Examine the sandbox's layers; the sandbox is optional, as only untrusted files need it."""
     states = layers.examine()
     holding = ", ".join(state.layer for state in states if not state.hole) or "nothing"
     missing = ", ".join(f"{state.layer} ({state.hole})" for state in states if state.hole)
@@ -110,7 +110,7 @@ def _sandbox() -> Requirement:
 
 
 def _failed_requirement(name: str, error: Exception, cost: str = _NOTHING_RUNS) -> Requirement:
-    """Return the requirement that an error is about, with the command that mends it."""
+    """Return the state of a requirement whose examination raised an error with a remedy."""
     state, _, remedy = str(error).partition("; run: ")
     return Requirement(name, state, remedy, cost=cost)
 
@@ -163,7 +163,7 @@ def _torch_build_needs() -> Requirement:
 
 
 def _folder(name: str, folder: Path, variable: str) -> Requirement:
-    """Examine a folder that the harness writes to, and the free space there."""
+    """Examine whether a folder is writable, and how much free space its disk has."""
     try:
         require_writable(folder, variable)
     except MachineError as error:
@@ -173,7 +173,7 @@ def _folder(name: str, folder: Path, variable: str) -> Requirement:
 
 
 def _program(name: str, programs: tuple[str, ...], cost: str, remedy: str) -> Requirement:
-    """Examine an optional program, which may have any of the given names."""
+    """Examine an optional program, which may be installed under any of several names."""
     found = next(filter(None, map(shutil.which, programs)), None)
     if found:
         return Requirement(name, found)

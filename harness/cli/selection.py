@@ -1,4 +1,4 @@
-"""The selection of some cases instead of a whole grid: `harness check --case`."""
+"""The selection of single cases instead of a whole grid, for `harness check --case`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NEAR = 3
 
 @dataclass(frozen=True)
 class Selected:
-    """A submission, a problem that it fits, and the cases to run."""
+    """A submission, a problem that it fits, and the cases to run on it."""
 
     submission: Submission
     problem: Problem
@@ -26,16 +26,16 @@ class Selected:
 def select_cases(
     pairs: Sequence[Selected], ids: Iterable[str], grid: Grid, seed: int
 ) -> list[Selected]:
-    """Keep only the named cases; leave out a pair that has none of them.
+    """Return the pairs with only the cases of the given ids; leave out pairs without such a case.
 
-    An id that is not in the grid may come from a search. Such an id spells all sizes of its case,
-    so the case can be built from it.
+    An id that is not in the grid may come from a search for failures. Such an id states all sizes
+    of its case, so the case can be made from the id.
 
     Args:
-        pairs: Submissions and problems with all cases of the grid.
+        pairs: Pairs of submission and problem, each with all cases of the grid.
         ids: Ids of the cases to keep.
-        grid: Name of the grid, for the message.
-        seed: Seed from which the values of a search's case are drawn.
+        grid: Name of the grid, for the error message.
+        seed: Seed of the random values of a case from a search.
 
     Raises:
         UsageError: No pair has a case with this id; the message names the most similar ids.

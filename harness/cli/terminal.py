@@ -1,4 +1,4 @@
-"""Reports on a terminal: the text, and a small map of the error where the terminal can show it."""
+"""Output of a report: its text and, on a capable terminal, a small map of the wrong outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.records.sketch import MARKS, sketch
 
 
 def print_report(report: Report, out: IO[str], *, no_color: bool) -> None:
-    """Print a report; on a capable terminal, add a small map of the error."""
+    """Print a report; on a capable terminal, add a map that shows where the output is wrong."""
     lines = [full(report)]
     if _can_show_sketch(out):
         # https://no-color.org: any text switches colours off, except the empty one.

@@ -1,4 +1,4 @@
-"""Compilation of inline CUDA source to a loadable extension: toolchain, flags, headers, cache.
+"""Compilation of inline CUDA source to a loadable extension: compilers, flags, headers, cache.
 
-worker/ requests builds and loads them; no code of a submission runs in this package.
+The package worker/ requests builds and loads them. No code of a submission runs in this package.
 """

@@ -1,4 +1,4 @@
-"""Builds of extensions through the cache, with slim or light headers before torch's own."""
+"""Builds of extensions through the cache: first with small headers, then with torch's headers."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ _Levels = tuple[flags.Headers, ...]
 
 
 class Builder:
-    """Builds of extensions for one target with one toolchain.
+    """Builds the extensions of one submission for one device with one toolchain.
 
     Attributes:
-        toolchain: The compilers.
+        toolchain: nvcc and the C++ compiler.
         cache: Store of finished builds.
-        target: The device and architecture.
-        folders: Cache folders of the builds that were requested, refused ones included.
+        target: The device and the GPU architecture to compile for.
+        folders: Cache folders of all requested builds, including builds that a compiler refused.
     """
 
     def __init__(
@@ -62,15 +62,15 @@ class Builder:
         compiler: Compiler,
         run: str = "",
     ) -> None:
-        """Create a builder.
+        """Create a builder of extensions.
 
         Args:
-            toolchain: The compilers.
+            toolchain: nvcc and the C++ compiler.
             cache: Store of finished builds.
-            target: The device and architecture.
-            compiler: Runs the compilers, in a sandbox.
-            run: Name of the run. Builders of one run do not repeat a build that failed for one of
-                them.
+            target: The device and the GPU architecture to compile for.
+            compiler: Object that runs the compilers, in a sandbox if there is one.
+            run: Name that all builders of one command share. If a build fails, no builder with this
+                name repeats the build.
         """
         self.toolchain = toolchain
         self.cache = cache
@@ -83,16 +83,16 @@ class Builder:
     def build(self, extension: Extension, on_begin: Callable[[], None] = lambda: None) -> Entry:
         """Return the extension's shared object, from the cache or freshly compiled.
 
-        `Entry.notes["headers"]` names the headers that sufficed.
+        `Entry.notes["headers"]` names the smallest headers with which it compiled: `slim`, `light`
+        or `full`.
 
         Args:
-            extension: What to build.
-            on_begin: Called before a build that is not in the cache.
+            extension: The sources and options of the extension.
+            on_begin: Function that is called before a build that is not in the cache.
 
         Raises:
-            CompileError: The extension does not compile, and other headers cannot mend that or
-                failed too.
-            harness.compiler.compiler.CompileTimeout: The deadline passed.
+            CompileError: The extension does not compile with any headers that were tried.
+            harness.compiler.compiler.CompileTimeout: The deadline of the build passed.
         """
         key = self._key(extension)
         entry = self.cache.get_or_build(
@@ -104,12 +104,12 @@ class Builder:
         return entry
 
     def _key(self, extension: Extension) -> str:
-        """Return the cache key: a digest of everything that a build depends on.
+        """Return an extension's cache key: a digest of all inputs that are known before a build.
 
-        Files that the compilers list as dependencies are not part of the key. The cache compares
-        their digests when it reads an entry, as they are known only after a build. To know them
-        before, as ccache does, the preprocessor would have to read torch's headers for each
-        look-up.
+        The key does not cover included files that the compilers list as dependencies, which are
+        known only after a build. The cache compares the digests of such files when it reads an
+        entry. ccache knows them before a build, but has to run the preprocessor on torch's headers
+        for each look-up.
         """
         return digest(
             (
@@ -131,9 +131,9 @@ class Builder:
         )
 
     def _reads_unseen(self, extension: Extension) -> bool:
-        """Return whether a build may read files that no dependency list contains.
+        """Return whether a build of the extension may read files that no dependency list contains.
 
-        Such a build gets a key of its own in every run, so that it is always made anew.
+        The key of such an extension differs in every command, so that it is built again each time.
         """
         options = (*extension.cpp_flags, *extension.cuda_flags, *extension.link_flags)
         texts = [text for _, text in extension.sources]
@@ -149,12 +149,12 @@ class Builder:
     def _compile_or_refuse(
         self, extension: Extension, key: str, folder: Path, on_begin: Callable[[], None]
     ) -> Product:
-        """Compile an extension, or store the compiler's refusal if it depends on the key alone.
+        """Compile an extension; if the key alone decides that this fails, store the error.
 
-        A stored refusal saves the next build of a submission that is known not to compile. It is
-        not stored for errors that may not recur, or for an extension with include paths, whose
-        folders may get further headers. This run remembers those failures, except a lack of
-        resources.
+        A stored error saves the next build of a submission that does not compile. An error is not
+        stored in the cache if it may not recur. It is not stored for an extension with include
+        paths either, because their folders may get further headers. `Failures` keeps those errors
+        for the present command, except a lack of resources.
         """
         self._failures.recall(key)
         on_begin()
@@ -182,7 +182,7 @@ class Builder:
         )
 
     def _prelude(self, extension: Extension, first: _Levels) -> Path | None:
-        """Return the precompiled header for the C++ sources in the first attempt, or None."""
+        """Return the precompiled header for the C++ sources of the first attempt, or None."""
         pairs = zip(extension.sources, first, strict=True)
         if not any(_has_prelude(source) and level == "light" for source, level in pairs):
             return None
@@ -203,9 +203,10 @@ class Builder:
         )
 
     def _attempts(self, extension: Extension) -> tuple[_Levels, ...]:
-        """Return the header levels of all sources for each attempt, in the order of the attempts.
+        """Return, for each attempt in order, the level of headers that each source gets.
 
-        The smallest headers come first, because parsing torch's headers is most of a build's time.
+        The levels are `slim`, `light` and `full`. Small headers are tried first, because most of a
+        build's time is spent on parsing torch's headers.
         """
         # The slim headers call functions of a worker's simulated `cuda` device.
         is_simulated = self.target.device == "simulator"
@@ -251,7 +252,7 @@ def _has_prelude(source: tuple[str, str]) -> bool:
 
 
 def _with_linkers_words(error: CompileError, extension: Extension) -> CompileError:
-    """Return the error with the linker's own message, and the flag that it concerns, put first."""
+    """Return the error with the linker's message, and the flag that this is about, put first."""
     said = linkers_words(error.output)
     if said is None:
         return error
@@ -273,16 +274,16 @@ def build_shared_library(
     libraries: list[str],
     headers: Iterable[Path] = (),
 ) -> Entry:
-    """Compile the harness's own C or C++ sources to one shared object.
+    """Compile C or C++ sources of the harness itself to one shared object, through the cache.
 
     Args:
         cache: Store of finished builds.
         name: File name of the library.
-        compiler: The compiler.
-        arguments: Its options, without the output.
-        sources: Files to compile; headers beside them are part of the key.
+        compiler: The C or C++ compiler.
+        arguments: Options of the compiler, except those for inputs and outputs.
+        sources: Files to compile. The cache key also covers all headers in the same folders.
         libraries: Options for the linker.
-        headers: Other headers that they include.
+        headers: Headers in other folders that the sources include, for the cache key.
 
     Raises:
         CompileError: The sources do not compile.

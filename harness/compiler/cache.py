@@ -1,8 +1,8 @@
 """A store of finished builds, addressed by the digest of their inputs.
 
-Each key has one folder, which is complete or absent. A build works in a folder of its own and is
-renamed into place. A killed build therefore leaves only a temporary folder, which a later build
-removes. Locks use flock(2), so they end with their process.
+Each key has one folder, which is complete or absent. A build writes to a temporary folder, which is
+renamed when the build is complete. A killed build therefore leaves only a temporary folder, which a
+later build removes. Locks use flock(2), so they end with the process that holds them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ STALE_SECONDS = 24 * 3600
 
 @dataclass(frozen=True)
 class Product:
-    """The result of a build function.
+    """The files that a function passed to `Cache.get_or_build` has made.
 
     Attributes:
         library: The file that the build makes, inside the folder that the build was given.
         dependencies: Files that the build read and that the key does not cover. A change to one
             makes the stored build invalid.
-        notes: Information that the builder wants to find in the entry.
+        notes: Texts to store with the build, for later users of the entry.
     """
 
     library: Path
@@ -45,9 +45,9 @@ class Entry:
 
     Attributes:
         library: The file that was built.
-        notes: The builder's notes.
-        seconds: Duration of the build when it was made.
-        reused: True if the build was found in the cache.
+        notes: The texts that the build function stored in `Product.notes`.
+        seconds: Duration of the build in seconds, measured when it was made.
+        reused: True if the build was already in the cache.
     """
 
     library: Path
@@ -57,7 +57,7 @@ class Entry:
 
 
 def default_root() -> Path:
-    """Return the harness's folder in the user's cache folder, by the XDG convention."""
+    """Return the default folder of the cache, below `$XDG_CACHE_HOME` or else ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "cuda-submission-harness"
 
@@ -65,8 +65,7 @@ def default_root() -> Path:
 def digest(parts: Iterable[str]) -> str:
     """Return one SHA-256 over several texts, in hexadecimal.
 
-    Each text is preceded by its length, so that moving a character between neighbours changes the
-    result.
+    The length of each text is hashed too, so that `("ab", "c")` and `("a", "bc")` differ.
     """
     state = hashlib.sha256()
     for part in parts:
@@ -87,7 +86,7 @@ def file_digest(path: Path) -> str:
 
 
 class Cache:
-    """Finished builds in one folder."""
+    """A cache of finished builds in one folder, shared by threads and processes."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -95,8 +94,8 @@ class Cache:
     def get_or_build(self, key: str, build: Callable[[Path], Product]) -> Entry:
         """Return the entry of `key`; if it is missing, call `build(folder)` first.
 
-        If several callers need an entry at once, in one or more processes, one builds and the
-        others wait.
+        If several callers, in one or more processes, need an entry at the same time, one of them
+        builds and the others wait.
 
         Raises:
             OSError: The entry cannot be stored, or the build's folder cannot be written to.
@@ -113,13 +112,14 @@ class Cache:
             return self._build(key, build)
 
     def adopt(self, key: str, files: Mapping[str, bytes]) -> None:
-        """Store a finished build that another machine made, unless this cache has it already.
+        """Store a finished build from another machine, unless this cache has a valid one.
 
-        If a dependency differs here, the entry is invalid, and the next use builds it anew.
+        If a dependency differs on this machine, the entry is invalid, and `get_or_build` builds it
+        again.
 
         Args:
             key: The key of the build.
-            files: Contents of the files in its folder, by name.
+            files: Contents of the files in the build's folder, by name.
 
         Raises:
             OSError: The build cannot be stored.
@@ -133,7 +133,7 @@ class Cache:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Add the cache's path to an OSError that has no file name, such as one of a full disk."""
+        """Add the cache's path to an OSError without a file name, as a full disk raises."""
         try:
             yield
         except OSError as error:
@@ -143,7 +143,7 @@ class Cache:
 
     @contextmanager
     def _work(self, key: str) -> Iterator[Path]:
-        """Yield a folder in which to make an entry, and remove what is left of it afterwards."""
+        """Yield a temporary folder in which to make the entry of `key`; remove it afterwards."""
         self._sweep(key)
         work = self.root / f"{key}.{os.getpid()}.tmp"
         work.mkdir(parents=True)
@@ -204,7 +204,7 @@ class Cache:
             yield
 
     def _sweep(self, key: str) -> None:
-        """Remove temporary folders of killed builds: those of the locked key, and old ones."""
+        """Remove temporary folders of killed builds: all of `key`, and others older than a day."""
         for folder in self.root.glob("*.tmp"):
             with contextlib.suppress(FileNotFoundError):
                 is_old = time.time() - folder.stat().st_mtime > STALE_SECONDS
@@ -214,7 +214,7 @@ class Cache:
 
 
 def remove(path: Path) -> None:
-    """Remove a folder, or any file or link at its path."""
+    """Remove a folder with its contents, or the file or link at a path."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:

@@ -1,4 +1,4 @@
-"""Compilation of untrusted source text, in a sandbox and with a deadline."""
+"""Compilation of untrusted source text, in a sandbox if there is one, and with a deadline."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _MOST_BYTES_TO_READ = 16 << 20
 
 
 class CompileTimeout(TimeoutError):
-    """The deadline passed; the compiler and all its descendants were killed."""
+    """The deadline of a build passed; the compiler and all its descendants were killed."""
 
 
 class Compiler:
-    """The compilers of one submission.
+    """Runs the compilers for the extensions of one submission, in a sandbox if there is one.
 
-    In a sandbox they see the system, the toolchain, Python, the harness, the submission's C++ and
-    CUDA sources, and the submission's other readable files. They write to memory, and only the
-    product leaves the sandbox.
+    In a sandbox, the compilers see the system, the toolchain, Python and the harness. They also see
+    the submission's C++ and CUDA sources, and other files that the submission may read. They write
+    only to memory, and only the compiled file leaves the sandbox.
 
     Attributes:
-        is_confined: True if compilers see only the files that they are shown.
+        is_confined: True if the compilers run in a sandbox.
     """
 
     def __init__(
@@ -48,15 +48,16 @@ class Compiler:
         *,
         must_be_confined: bool = False,
     ) -> None:
-        """Create the compilers of one submission.
+        """Set up the sandbox and the time limits of one submission's compilers.
 
         Args:
-            toolchain: The compilers.
+            toolchain: nvcc and the C++ compiler.
             readable: Files and folders that the submission may read.
-            sources: Paths of the submission and its sources inside the sandbox, by real path.
-            seconds: Deadline of one job.
-            together: Budget of all jobs together; unlimited by default.
-            must_be_confined: True to raise an error if no sandbox is available.
+            sources: For the submission and each source file of it, the real path and the path
+                inside the sandbox.
+            seconds: Deadline of one job, in seconds.
+            together: Time budget of all jobs together; unlimited by default.
+            must_be_confined: True to raise an error if there is no sandbox.
         """
         own = (toolchain.cuda.home, view.of_program(toolchain.host.path))
         self._sources = sources or {}
@@ -70,14 +71,14 @@ class Compiler:
         self._together = together or Allowance(math.inf)
 
     def run(self, job: Job, readable: tuple[Path, ...] = ()) -> Result:
-        """Run a job, which may also read the harness's own files at `readable`.
+        """Run a job and return its result; the job may also read the harness's files `readable`.
 
-        The result's dependencies are limited to files whose content the key of a build does not
-        cover. In a sandbox these are files that the submission may read. Without a sandbox they are
-        all files outside the system, Python and the toolchain.
+        The dependencies in the result are only the files that the key of a build does not cover. In
+        a sandbox, these are files that the submission may read. Without a sandbox, these are all
+        files outside the system, Python and the toolchain.
 
         Raises:
-            CompileTimeout: The deadline passed.
+            CompileTimeout: The deadline of one job or of all jobs passed.
             CompileError: A command failed or exceeded its resource limits.
         """
         # The streams are files, not pipes: nothing has to read them while the process runs, and the
@@ -120,12 +121,12 @@ class Compiler:
         return replace(result, dependencies=tuple(filter(self._is_watched, result.dependencies)))
 
     def visible(self) -> list[str]:
-        """Return texts for a build's key on files that a build may read without listing them.
+        """Return path and digest of files that a build may read without reporting a dependency.
 
-        They contain the path and the content of the submission's sources and of all its readable
-        files. A source can test whether a file exists, and assemblers and linkers read files too;
-        no dependency list contains those. Python files are left out, because a submission is one
-        and no compiler reads it.
+        The texts are a part of the build's key. The files are the submission's sources and all
+        files that the submission may read. A source can test whether a file exists, and assemblers
+        and linkers read files too; no dependency list contains such files. Python files among the
+        readable ones are left out, because no compiler reads them.
         """
         own = [f"{place} {file_digest(path)}" for path, place in self._sources.items()]
         paths = {
@@ -134,10 +135,10 @@ class Compiler:
         return sorted([*own, *(_state_of(path) for path in paths if path.suffix != ".py")])
 
     def _is_watched(self, path: str) -> bool:
-        """Return whether a build depends on a file that its key does not cover.
+        """Return whether the file at `path` can change a build without changing the build's key.
 
-        In a sandbox, only readable files can be such files. Without a sandbox, any file can, since
-        a source can include it without naming it.
+        In a sandbox, only files that the submission may read can do so. Without a sandbox, any file
+        outside the system, Python and the toolchain can.
         """
         file = Path(path).resolve()
         if not self.is_confined:
@@ -148,7 +149,7 @@ class Compiler:
 
 
 def _state_of(path: Path) -> str:
-    """Return a file's path and content digest, or its size and change time if it is large."""
+    """Return a text with a file's path and digest, or, if it is large, its size and change time."""
     try:
         state = path.stat()
         if state.st_size > _MOST_BYTES_TO_READ:

@@ -1,4 +1,4 @@
-"""Search for CUDA compilers: installed toolkits, Debian's own package, PyPI's packages."""
+"""Search for CUDA compilers: installed toolkits, Debian's package, and PyPI's packages (wheels)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SYSTEM_HEADERS = Path("/usr/include")
 
 
 def release_of(version: str) -> tuple[int, int]:
-    """Return the major and minor version.
+    """Return the major and minor number of a version.
 
     >>> release_of("12.4.131")
     (12, 4)
@@ -27,9 +27,9 @@ def release_of(version: str) -> tuple[int, int]:
 
 
 def include_folder(home: Path) -> Path | None:
-    """Return the folder of cuda_runtime.h, or None if there is none.
+    """Return the folder of cuda_runtime.h for a CUDA_HOME, or None if the file is missing.
 
-    Debian's own package puts it among the system's headers.
+    Debian's package puts cuda_runtime.h into /usr/include.
     """
     folders = [home / "include"]
     if home.is_relative_to("/usr/lib"):
@@ -38,9 +38,9 @@ def include_folder(home: Path) -> Path | None:
 
 
 def cuda_homes() -> Iterator[tuple[Path, str]]:
-    """Yield folders that may contain an nvcc, in order of preference.
+    """Yield folders that may contain an nvcc, and their origins, in order of preference.
 
-    Each comes with its origin: `toolkit` or `wheels`.
+    The origin is `toolkit` or, for PyPI's packages, `wheels`.
     """
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):
@@ -75,9 +75,10 @@ _FOLDERS_OF_WHEELS = {
 
 
 def wheel_homes(major: int) -> list[Path]:
-    """Return the folders of PyPI's packages for a major version of CUDA.
+    """Return the folders of PyPI's installed packages for a major version of CUDA.
 
-    Each folder has its own `include`.
+    CUDA 13's packages share one folder. CUDA 12's packages have one folder each, with its own
+    `include`.
     """
     spec = importlib.util.find_spec("nvidia")
     folders = (spec.submodule_search_locations or ()) if spec else ()
@@ -88,8 +89,7 @@ def wheel_homes(major: int) -> list[Path]:
 def _home_of(nvcc: str) -> Path | None:
     """Return the CUDA_HOME of an nvcc on the PATH, which may be a link or a wrapper script.
 
-    nvcc's dry run prints the settings of nvcc.profile, including TOP. Debian's nvcc prints only the
-    folder of the program.
+    `nvcc --dryrun` prints CUDA_HOME as TOP. Debian's nvcc prints only the folder of the program.
     """
     command = [nvcc, "--dryrun", "-E", "-x", "cu", os.devnull]
     output = subprocess.run(command, capture_output=True, text=True, check=False).stderr

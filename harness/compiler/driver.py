@@ -1,7 +1,7 @@
 """The process that runs a build's compilers in a sandbox.
 
-Usage: `python -m harness.compiler.driver LIMITS`. It reads a job from standard input and writes the
-result to standard output. It does not import torch, so that it starts at once.
+Usage: `python -m harness.compiler.driver LIMITS`. The process reads a `Job` from standard input and
+writes the `Result` to standard output. It does not import torch, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.system import codec
 
 
 def main() -> None:
-    """Run one job."""
+    """Run the job from standard input under the limits from the command line; write the result."""
     die_with_parent()
     Limits(**json.loads(sys.argv[1])).impose()
     job = codec.decode(sys.stdin.read(), Job)

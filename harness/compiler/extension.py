@@ -1,7 +1,7 @@
 """A replacement for the compile step of torch.utils.cpp_extension's `load_inline` and `load`.
 
-torch's own functions still check their arguments and assemble the sources. Only `_jit_compile`,
-which compiles and imports, is replaced; `tried.py` lists the releases of torch that have it.
+torch's functions still check their arguments and assemble the sources. Mainly `_jit_compile`, which
+compiles and imports, is replaced; `tried.py` lists the releases of torch that have this function.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ASSEMBLED = ("main.cpp", "cuda.cu")
 
 
 class ExtensionBuildError(RuntimeError):
-    """A submission's extension does not compile.
+    """An extension of the submission does not compile.
 
-    The message begins like torch's own, because submissions may inspect it.
+    The message begins like the message of torch's error, because submissions may inspect it.
 
     Attributes:
         output: Output of the compiler.
@@ -47,7 +47,8 @@ class ExtensionBuildError(RuntimeError):
 class ExtensionLoader:
     """The loader of the extensions that a submission requests by `load_inline` and `load`.
 
-    It has each one built by `build`, and loads it as torch does. `path` is the submission's file.
+    The loader calls `build` for each extension, and loads the result as torch does. `path` is the
+    submission's file.
     """
 
     def __init__(self, path: Path, build: Build) -> None:
@@ -59,7 +60,7 @@ class ExtensionLoader:
         self._loaded: dict[tuple[str, int], types.ModuleType | str] = {}
 
     def install(self) -> None:
-        """Replace torch's compile step in this process."""
+        """Replace torch's functions that compile and load an extension, in this process."""
         signature = inspect.signature(cpp_extension._jit_compile)
 
         def compile_and_load(*args: Any, **kwargs: Any) -> types.ModuleType | str:
@@ -73,16 +74,16 @@ class ExtensionLoader:
         extension_module.remove_extension_h_precompiler_headers = _do_nothing
 
     def _fresh_folder(self, name: str, verbose: bool) -> str:
-        """Return a new folder, for a request that names no `build_directory`.
+        """Return a new build directory for a request that names no `build_directory`.
 
-        A folder for each call, so that one call never sees another's files.
+        Each call gets a folder of its own, so that no request sees the files of another.
         """
         del name, verbose
         self._folders.append(tempfile.TemporaryDirectory(prefix="harness-extension-"))
         return self._folders[-1].name
 
     def _compile_and_load(self, asked: dict[str, Any]) -> types.ModuleType | str:
-        """Return the module, or the library's path if no Python module is requested."""
+        """Build and load an extension; return its module, or its path if no module is wanted."""
         _refuse_unsupported(asked)
         extension, folder = self._describe(asked), asked["build_directory"]
         with self._lock:
@@ -102,7 +103,7 @@ class ExtensionLoader:
             return self._loaded[extension.name, version]
 
     def _version(self, extension: Extension, asked: dict[str, Any]) -> int:
-        """Return how often the request under this name has changed, as torch counts it."""
+        """Return how often requests with this extension's name have changed, as torch counts."""
         folder = asked["build_directory"]
         is_fresh = folder in {fresh.name for fresh in self._folders}
         request = (extension, asked["is_python_module"], None if is_fresh else folder)
@@ -147,7 +148,7 @@ class ExtensionLoader:
 
 
 def _refuse_unsupported(asked: dict[str, Any]) -> None:
-    """Raise torch's own error, or one that says what a submission cannot request."""
+    """Raise an error if the arguments of `load` or `load_inline` are invalid or unsupported."""
     if asked["is_python_module"] and asked["is_standalone"]:
         raise ValueError("`is_python_module` and `is_standalone` are mutually exclusive.")
     if asked["is_standalone"]:
@@ -164,7 +165,7 @@ def _refuse_unsupported(asked: dict[str, Any]) -> None:
 
 
 def _replace_file(path: Path, content: bytes) -> None:
-    """Give a file new content, and leave the old file to processes that have loaded it."""
+    """Replace a file by a new one; processes that have loaded the old file keep it."""
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(content)
     Path(file.name).replace(path)
@@ -175,7 +176,10 @@ def _do_nothing(*_: Any, **__: Any) -> None:
 
 
 def _cuda_flags(given: Sequence[str]) -> tuple[str, ...]:
-    """Return nvcc's flags, with torch's defaults for those that the submission does not give."""
+    """Return nvcc's flags: those of the submission, and torch's defaults for the language standard.
+
+    The architectures of `TORCH_CUDA_ARCH_LIST` come first, if this is set.
+    """
     flags = as_torch_passes(given)
     if os.environ.get("TORCH_CUDA_ARCH_LIST", "native") != "native":
         flags = (*cpp_extension._get_cuda_arch_flags(list(given)), *flags)
@@ -188,7 +192,7 @@ def as_torch_passes(given: Sequence[str]) -> tuple[str, ...]:
     """Return the arguments that a compiler gets when torch is given this list of flags.
 
     torch joins the flags with spaces, ninja replaces what follows a dollar sign, and a shell splits
-    the result. So an empty flag vanishes, and a flag with a space becomes two arguments.
+    the result. So an empty flag is dropped, and a flag with a space becomes two arguments.
 
     Raises:
         ValueError: ninja or the shell would reject the flags; the message says why.
@@ -204,7 +208,7 @@ def as_torch_passes(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _through_ninja(text: str) -> str:
-    """Return the value that ninja gives to a variable with this text.
+    """Return the value that a variable gets if a ninja build file assigns this text to it.
 
     The rules are in https://ninja-build.org/manual.html, "Lexical syntax". References to variables
     become empty, since the variables of torch's build file are not meant for flags.
@@ -226,5 +230,5 @@ def _through_ninja(text: str) -> str:
 
 
 def _file_name(index: int, path: Path) -> str:
-    """Return a distinct name for each source, since sources of two folders may share a name."""
+    """Return a file name for a source, different for each index."""
     return f"{path.stem}.{index}{path.suffix}" if index else path.name

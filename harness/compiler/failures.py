@@ -1,7 +1,7 @@
-"""A memory of failed builds within one run of the harness.
+"""A store of failed builds, for the duration of one command.
 
-Some failures are temporary: a header may get installed, or the deadline may be raised. The cache
-does not store them with finished builds. But a submission that is checked against three problems
+Some failures are temporary: a header may get installed, or the deadline may be raised. So the build
+cache does not store them. Without this store, a submission that is checked against three problems
 would wait for the same failure three times, possibly in three processes.
 """
 
@@ -18,11 +18,11 @@ from harness.system.files import write_whole
 
 
 class Failures:
-    """The failed builds of one run.
+    """The failed builds of one command, stored on disk for all of its processes.
 
     Args:
-        root: Folder of the cache.
-        run: A unique name of the run; empty to remember nothing.
+        root: Folder of the build cache.
+        run: A unique name of the command; empty to store nothing.
     """
 
     def __init__(self, root: Path, run: str) -> None:
@@ -30,11 +30,11 @@ class Failures:
         self._run = run
 
     def recall(self, key: str) -> None:
-        """Raise the error of an earlier build of `key`; do nothing if none failed.
+        """Raise the stored error of an earlier build of `key`; do nothing if no error is stored.
 
         Raises:
-            CompileError: The extension did not compile.
-            CompileTimeout: The deadline passed.
+            CompileError: The earlier build did not compile.
+            CompileTimeout: The earlier build exceeded its deadline.
         """
         try:
             kind, text = json.loads(self._path(key).read_text())
@@ -43,7 +43,7 @@ class Failures:
         raise CompileTimeout(text) if kind == "timeout" else CompileError(text)
 
     def keep(self, key: str, error: CompileError | CompileTimeout) -> None:
-        """Store a failure.
+        """Store the error of the build of `key`.
 
         Raises:
             OSError: The failure cannot be written.

@@ -1,7 +1,7 @@
 """Compiler commands of an extension, for the simulator and for a GPU.
 
-They are torch's own (`torch.utils.cpp_extension`; `tried.py` lists the releases) with additions for
-each target.
+The commands are those of `torch.utils.cpp_extension` with additions for each target. `tried.py`
+lists the supported releases of torch.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Target:
     """The device and the architecture that an extension is compiled for.
 
     Attributes:
-        device: The device.
+        device: The device that runs the extension: `simulator` or `cuda`.
         architecture: A compute capability without its dot, such as `90` or `90a`.
     """
 
@@ -61,16 +61,17 @@ class Target:
 
 @dataclass(frozen=True)
 class Extension:
-    """The arguments of a submission's `load_inline` or `load`.
+    """The sources and options of an extension, from a submission's call of `load_inline` or `load`.
 
     Attributes:
         name: Name of the extension module.
-        sources: Pairs (file name, text); nvcc compiles `.cu` and `.cuh`.
-        cpp_flags: Arguments for the C++ compiler, complete, as torch passes them.
-        cuda_flags: Arguments for nvcc.
-        link_flags: Arguments for the linker.
+        sources: Pairs (file name, text). nvcc compiles `.cu` and `.cuh` files; the C++ compiler
+            compiles the others.
+        cpp_flags: The submission's arguments for the C++ compiler, split as torch would pass them.
+        cuda_flags: Arguments for nvcc, from the submission and from torch's defaults.
+        link_flags: The submission's arguments for the linker.
         include_paths: Absolute paths of folders with headers.
-        with_cuda: True if CUDA's headers and libraries are used.
+        with_cuda: True if CUDA's headers and libraries are to be used.
     """
 
     name: str
@@ -83,12 +84,12 @@ class Extension:
 
 
 def is_cuda_source(name: str) -> bool:
-    """Return whether nvcc compiles this file."""
+    """Return whether nvcc compiles a source of this name: `.cu` or `.cuh`."""
     return name.endswith((".cu", ".cuh"))
 
 
 def torch_language_standard() -> str:
-    """Return the `-std=` flag that this release of torch gives its extensions."""
+    """Return the `-std=` flag that this release of torch passes for extensions."""
     source = inspect.getsource(cpp_extension._write_ninja_file_to_build_library)
     found = re.search(r"-std=c\+\+\d+", source)
     return found[0] if found else "-std=c++17"
@@ -97,7 +98,7 @@ def torch_language_standard() -> str:
 def include_flags(
     extension: Extension, toolchain: Toolchain, target: Target, *, headers: Headers
 ) -> list[str]:
-    """Return the flags for header folders: the harness's, then torch's, then CUDA's."""
+    """Return the include flags: the submission's folders, the harness's, torch's, then CUDA's."""
     ours = [] if headers == "full" else [OVERLAY / headers]
     if target.device == "simulator":
         ours.append(OVERLAY / "simulator")
@@ -119,11 +120,11 @@ def include_flags(
 
 
 def headers_by_use(source: str) -> list[str]:
-    """Return flags that include the small headers which a source needs beyond the light headers.
+    """Return flags that include the headers which a source needs in addition to the light headers.
 
     The light headers contain the operators that nearly every submission calls (`torch::NAME`,
-    `at::NAME`). Each other operator has a header of its own. They contain Python conversions for
-    the host compiler only, so a CUDA source with bindings gets further headers.
+    `at::NAME`). Each other operator has a header of its own. For nvcc, the light headers contain no
+    conversions to Python, so a CUDA source with bindings gets further headers.
     """
     folder = Path(cpp_extension.include_paths("cpu")[0])
     names = sorted(set(re.findall(r"\b(?:torch|at)::(\w+)\s*\(", source)))
@@ -178,8 +179,9 @@ def prelude_command(
 ) -> tuple[str, ...]:
     """Return the command that precompiles a header.
 
-    All C++ sources with the same options and the light headers can use it. The extension's name
-    differs between them, so the command does not define it.
+    All C++ sources that are compiled with the same options and the light headers can use the
+    result. The command does not define TORCH_EXTENSION_NAME, because the name differs between
+    extensions.
     """
     return (
         str(toolchain.host.path),
@@ -241,10 +243,11 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
 
 
 def _without_device_linking(flags: Sequence[str]) -> list[str]:
-    """Return nvcc's flags without those whose code needs a runtime that the simulator lacks.
+    """Return nvcc's flags without those for device linking, the CUDA runtime and default streams.
 
-    Each file's device code is complete in itself, as in load_inline's single file. Every stream of
-    the simulator runs its work at once, so the choice of the default stream has no effect.
+    The simulator does not link device code: each file's device code has to be complete, as
+    `load_inline`'s single file is. Every stream of the simulator runs its work at once, so the
+    choice of the default stream has no effect.
     """
     kept: list[str] = []
     expect_value = False
@@ -262,11 +265,12 @@ def _without_device_linking(flags: Sequence[str]) -> list[str]:
 
 
 def _split_architecture(flags: Sequence[str], ours: str) -> tuple[str | None, list[str]]:
-    """Separate the architecture options from nvcc's other flags.
+    """Separate nvcc's flags for GPU architectures from its other flags.
 
     Returns:
-        The newest named architecture that a device of architecture `ours` runs, else the newest
-        named one, or None if none is named; and the other flags.
+        An architecture and the other flags. The architecture is the newest in the flags that a
+        device of architecture `ours` runs, else the newest in the flags. It is None if the
+        flags name no architecture.
     """
     named: list[str] = []
     rest = []
@@ -309,9 +313,9 @@ def link_command(
 
 
 def _cuda_runtime(cuda: CudaCompiler) -> Path:
-    """Return the path of the CUDA runtime's library.
+    """Return the path of the CUDA runtime's shared library, libcudart.
 
-    The name of a wheel's library contains the major version.
+    In PyPI's packages, the name of the library contains CUDA's major version.
     """
     names = ("lib64/libcudart.so", "lib/libcudart.so", f"lib/libcudart.so.{cuda.release[0]}")
     paths = [cuda.home / name for name in names]
@@ -322,16 +326,15 @@ def _cuda_runtime(cuda: CudaCompiler) -> Path:
 
 
 def torch_version() -> str:
-    """Return the release of torch, with its build label."""
+    """Return the installed release of torch with its build label, such as `2.9.0+cpu`."""
     return str(torch.__version__)
 
 
 def without_torch_folder(words: Iterable[str]) -> Iterator[str]:
-    """Yield a command's words for a build's key, independent of the folder that contains torch.
+    """Yield a command's words for a cache key, with torch's folder replaced by Python's ABI tag.
 
-    The ABI tag of its Python stands for the folder. A build contains no path to torch's libraries,
-    which are loaded before it. So another environment with the same torch can use the build, unless
-    its Python has another ABI.
+    A built extension contains no path to torch's libraries, because they are loaded before it. So
+    another environment with the same torch can use the build, unless its Python has another ABI.
     """
     folder = os.path.dirname(cpp_extension.include_paths("cpu")[0])  # noqa: PTH120 - as a text
     name = f"torch-{sysconfig.get_config_var('SOABI')}"

@@ -1,4 +1,4 @@
-"""Jobs for the compiler process and their results: plain data between two processes."""
+"""Jobs for the compiler process and the results of jobs, as plain data that a pipe can carry."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ MAX_DEPENDENCIES = 20_000
 
 @dataclass(frozen=True)
 class Job:
-    """Source files, and the commands that make one file from them.
+    """Source files, and the commands that make one file (the product) from them.
 
     Attributes:
-        files: Pairs (name, text), written to an empty folder.
+        files: Pairs (name, text) of the source files, which are written to an empty folder.
         attempts: Alternative lists of steps, such as with other headers. If an attempt fails and
-            the next may succeed, those of its steps run whose output is missing.
-        then: Steps after the attempts, such as linking.
-        product: Name of the file to return.
-        depfiles: Names of the make rules that the compilers write; they list the files that were
-            read.
+            the next may succeed, the steps of the next attempt run whose output file is missing.
+        then: Steps to run after a successful attempt, such as linking.
+        product: Name of the file that the job makes.
+        depfiles: Names of the files in which compilers list the files that they read, as make
+            rules.
     """
 
     files: tuple[tuple[str, str], ...]
@@ -39,8 +39,8 @@ class Result:
     """The result of a job.
 
     Attributes:
-        product: The bytes of the product; None if a command failed.
-        attempt: Index of the attempt that succeeded.
+        product: The bytes of the file that the job made; None if a command failed.
+        attempt: Index in `Job.attempts` of the attempt that succeeded.
         dependencies: Paths of the files that the compilers report to have read.
         output: Output of the commands that failed.
     """
@@ -51,7 +51,7 @@ class Result:
     output: str = ""
 
     def write(self, file: IO[bytes]) -> None:
-        """Write a line of JSON and the product's bytes."""
+        """Write a line of JSON, and then the product's bytes."""
         # Cut to what `read` accepts: the reader limits what an untrusted process can make it store.
         header = _Header(
             self.product is not None,
@@ -65,10 +65,10 @@ class Result:
 
     @classmethod
     def read(cls, file: IO[bytes]) -> Result:
-        """Return the result that `write` wrote, or that untrusted code forged.
+        """Return the result that is in a file, which untrusted code may have forged.
 
         Raises:
-            ValueError: The bytes are not a result.
+            ValueError: The file's content is not a result.
         """
         header = codec.decode(file.readline(MAX_HEADER_BYTES).decode(), _Header)
         if len(header.dependencies) > MAX_DEPENDENCIES or "\0" in "".join(header.dependencies):
@@ -79,7 +79,7 @@ class Result:
 
 @dataclass(frozen=True)
 class _Header:
-    """A result without its product's bytes."""
+    """The line of JSON before the product's bytes."""
 
     is_made: bool
     attempt: int

@@ -1,4 +1,4 @@
-"""Line directives that make compilers report positions in the submission's file."""
+"""`#line` directives, with which compilers report positions in the submission's Python file."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ _ESCAPED = {r"\\": "\\", r"\"": '"', r"\'": "'", r"\t": "\t"}
 
 
 def with_line_directives(text: str, submission: str, name: str) -> str:
-    """Insert `#line` directives into a generated source.
+    """Return a generated source with `#line` directives that point to the submission's file.
 
-    Directives are inserted only outside parentheses, and not after a backslash at the end of a
-    line. Inside the arguments or the definition of a macro the language does not allow them.
+    C++ does not allow directives inside the arguments or the definition of a macro. So they are
+    inserted only outside parentheses, and not after a backslash at the end of a line.
 
     Args:
         text: The source that torch assembled from the submission's strings.
-        submission: The submission's own text.
-        name: The name of the submission in compiler messages.
+        submission: The text of the submission's Python file.
+        name: The name of the submission to show in compiler messages.
 
     Returns:
-        The text, with a directive before each run of lines that comes from the submission.
+        The text, with a directive wherever the reported file or the sequence of line numbers
+        changes.
     """
     result = []
     depth = 0
@@ -50,10 +51,10 @@ def with_line_directives(text: str, submission: str, name: str) -> str:
 
 
 def _places(text: str, submission: str, name: str) -> Iterator[tuple[str, int]]:
-    """Yield the file and line to report for each line of `text`.
+    """Yield, for each line of `text`, the file and line that compilers shall report.
 
-    The generated source contains the submission's strings with additions of torch. A diff of the
-    two texts finds the common lines even if the submission assembles its strings at run time.
+    `text` contains strings of the submission and lines that torch adds. A diff of `text` and
+    submission finds the common lines, even if the submission assembles its strings at run time.
     """
     lines = text.splitlines()
     origin: list[int | None] = [None] * len(lines)
@@ -77,9 +78,9 @@ def _places(text: str, submission: str, name: str) -> Iterator[tuple[str, int]]:
 
 
 def _written_lines(submission: str) -> list[tuple[str, int]]:
-    """Return the lines of a Python file and their numbers, with strings as the text they stand for.
+    """Return the lines of a Python file and their numbers, with escapes in strings replaced.
 
-    In a string that is not raw, a backslash at the end of a line joins two lines into one, and an
+    In a string that is not raw, a backslash at the end of a line joins two lines into one. An
     escape may divide one line into two.
     """
     replaced: dict[int, list[tuple[str, int]]] = {}
@@ -98,7 +99,7 @@ def _written_lines(submission: str) -> list[tuple[str, int]]:
 
 
 def _strings(submission: str) -> Iterator[tokenize.TokenInfo]:
-    """Yield the strings of a Python file, except for raw strings and f-strings."""
+    """Yield the string tokens of a Python file, except raw strings and f-strings."""
     tokens = tokenize.generate_tokens(io.StringIO(submission).readline)
     try:
         for token in tokens:
@@ -109,7 +110,7 @@ def _strings(submission: str) -> Iterator[tokenize.TokenInfo]:
 
 
 def _lines_of_string(token: tokenize.TokenInfo) -> Iterator[tuple[str, int]]:
-    """Yield the lines of a string's text, each with the number of its first line in the file."""
+    """Yield the lines of a string's value, each with the file's line number where it begins."""
     string = _STRING.fullmatch(token.string)
     row = first = token.start[0]
     line = ""

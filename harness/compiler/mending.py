@@ -1,7 +1,8 @@
-"""Prediction of whether other headers can make a refused source compile.
+"""Prediction whether a source that did not compile can compile with other headers.
 
-An extension is first compiled with small headers. If they fail, the usual cause is a mistake in the
-submission. torch's own headers would only confirm that, in five times the time.
+An extension is first compiled with small headers. If that fails, the usual cause is a mistake in
+the submission. A second attempt with torch's own headers would only confirm the mistake, in five
+times the time.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _SYSTEMS = ("/usr/include",)
 
 
 def other_headers_may_help(output: str, command: Sequence[str]) -> bool:
-    """Return whether another attempt may succeed.
+    """Return whether compiling again with the headers of another command may succeed.
 
     Args:
         output: Output of the compilers that refused an extension's sources.
-        command: A command of the other attempt; its options contain the header folders.
+        command: A compiler command of the next attempt; its options contain the header folders.
 
     Returns:
-        False if each error is a syntax error, or names an identifier that occurs in no header.
+        False if each error is a syntax error, or is about an identifier that occurs in no header.
     """
     errors = _ERROR.findall(output)
     names: set[str] = set()

@@ -1,4 +1,4 @@
-"""Execution of a few compiler commands by ninja, and extraction of their errors."""
+"""Execution of compiler commands by ninja, and extraction of the compilers' error messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NINJA = str(Path(ninja.BIN_DIR) / "ninja")
 
 
 class CompileError(RuntimeError):
-    """A compiler or the linker refused its input.
+    """A compiler or the linker failed.
 
     Attributes:
         output: Everything that the failed commands printed.
@@ -38,7 +38,7 @@ class Step:
     Attributes:
         output: Name of the file that the command writes.
         command: The program and its arguments.
-        inputs: Names of the files that it reads.
+        inputs: Names of the files that the command reads.
     """
 
     output: str
@@ -47,7 +47,7 @@ class Step:
 
 
 def run_ninja(folder: Path, steps: Sequence[Step]) -> None:
-    """Run the steps whose output is out of date, in `folder`; run all even if one fails.
+    """Run the steps whose output is out of date, in `folder`; if one fails, still run the others.
 
     Raises:
         CompileError: A command failed.
@@ -70,7 +70,7 @@ def _ninja_file(steps: Sequence[Step]) -> str:
 
 
 def _only_compiler_output(output: str) -> str:
-    """Return the output without ninja's progress, its stop message and the failed commands."""
+    """Return ninja's output without its progress, its last message and the failed command lines."""
     kept = []
     command_follows = False
     for line in output.splitlines():
@@ -94,7 +94,7 @@ def first_error(output: str) -> str:
 
 
 def linkers_words(output: str) -> str | None:
-    r"""Return the linker's first message, or None if the linker did not fail.
+    r"""Return the first message of the linker, or None if the linker did not fail.
 
     g++ itself reports only that the linker failed.
 
@@ -113,7 +113,7 @@ def linkers_words(output: str) -> str | None:
 
 
 def dependencies(folder: Path, depfiles: Sequence[str]) -> set[Path]:
-    """Return all files that the compilers read, from the make rules that they wrote."""
+    """Return all files that the compilers read, from the make rules that they wrote in `folder`."""
     found = set()
     for name in depfiles:
         path = folder / name

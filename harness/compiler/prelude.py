@@ -1,4 +1,4 @@
-"""A precompiled header for the beginning of each extension's C++ sources.
+"""A precompiled <torch/extension.h> for the C++ sources of extensions.
 
 load_inline's bindings are a few lines after <torch/extension.h>, which g++ takes ten seconds to
 parse. GCC stores the parsed header in a file of some 240 MB, and reuses it for the same options:
@@ -29,7 +29,7 @@ _USUAL_FLAG = re.compile(r"-O\w*|-std=[\w+]+|-W[\w-]+|-w")
 
 
 def begins(text: str) -> bool:
-    """Return whether a C++ source includes the header that is precompiled."""
+    """Return whether a C++ source includes <torch/extension.h>, the header that is precompiled."""
     return bool(_INCLUDED.search(text))
 
 
@@ -41,18 +41,18 @@ def find_or_make(
     compiler: Compiler,
     overlay: list[str],
 ) -> Path | None:
-    """Return a header to pass to `-include` for an extension's C++ sources, or None.
+    """Return the path of the precompiled header for g++'s `-include`, or None if it cannot be used.
 
     Args:
-        extension: The extension; only its options matter.
-        toolchain: The compilers.
+        extension: The extension; only its compiler options matter.
+        toolchain: nvcc and the C++ compiler.
         target: The device and architecture.
         cache: Store of finished builds.
-        compiler: Runs the compiler.
-        overlay: Digests of the light headers.
+        compiler: Object that runs the compiler.
+        overlay: Digests of the light headers, for the cache key.
 
     Raises:
-        OSError: The header cannot be stored.
+        OSError: The header cannot be written to the cache.
     """
     is_usual = all(map(_USUAL_FLAG.fullmatch, extension.cpp_flags))
     # An include path of the extension may have another header of that name. Clang's precompiled

@@ -1,10 +1,10 @@
-"""Selection of the sources that compile with the slim headers instead of torch's.
+"""Selection of the sources that are compiled with the slim headers instead of torch's headers.
 
 nvcc reads torch's headers twice for each source, for the device and for the host, and has no
 precompiled headers. g++ compiles pybind11 again for each extension. The slim headers
-(`include/slim/`) declare only what the host code of kernels uses of torch, and bind it to Python.
-With them a build takes a third of the time. They call functions of a worker's `cuda` device
-(`simulator/native/slim.cpp`, `bindings.cpp`).
+(`include/slim/`) declare only the parts of torch that the host code of kernels uses, and their
+Python bindings. With the slim headers a build takes a third of the time. They call functions of the
+worker's simulated `cuda` device (`simulator/native/slim.cpp`, `bindings.cpp`).
 
 The selection scans the source's text. A wrong choice costs only time, because a source that fails
 with the slim headers is compiled again with torch's own.
@@ -45,9 +45,9 @@ _OWN_TYPES = re.compile(
 
 
 def sources(extension: Extension) -> frozenset[str]:
-    """Return the names of an extension's sources to compile with the slim headers.
+    """Return the names of an extension's sources that are to be compiled with the slim headers.
 
-    These are either all of its CUDA sources or none, and C++ sources beside them.
+    Either all CUDA sources are among them, perhaps with C++ sources, or the result is empty.
     """
     # CUDA sources may pass types of the slim headers to each other, so all use the same headers.
     texts = {name: _COMMENT.sub(" ", text) for name, text in extension.sources}
@@ -69,7 +69,7 @@ def sources(extension: Extension) -> frozenset[str]:
 
 
 def _has_all_of(source: str) -> bool:
-    """Return whether the slim headers declare all names that a source uses of torch."""
+    """Return whether the slim headers declare all names of torch that a source uses."""
     included = filter(_TORCHS.match, _INCLUDE.findall(source))
     if not all(name in _ALONGSIDE or (FOLDER / name).is_file() for name in included):
         return False
@@ -88,9 +88,10 @@ def _words_of(text: str) -> set[str]:
 
 @functools.cache
 def _words() -> set[str]:
-    """Return all words of the slim headers; everything that they declare is among them.
+    """Return all words in the slim headers' text, a superset of the names that they declare.
 
-    A superset is enough: a false "yes" is corrected by the second compilation.
+    A superset is enough: if a name is missing after all, the source is compiled again with torch's
+    headers.
     """
     paths = [*FOLDER.rglob("*.h"), *(_torchs() / name for name in _ALONGSIDE)]
     return set().union(*(_words_of(path.read_text()) for path in paths))
@@ -98,7 +99,7 @@ def _words() -> set[str]:
 
 @functools.cache
 def _missing_members() -> set[str]:
-    """Return the names of members that torch's tensors have and the slim tensors lack."""
+    """Return the names of members that torch's tensor class has and the slim tensor class lacks."""
     texts = [(_torchs() / "ATen/core" / name).read_text() for name in _TENSORS]
     return set(_TENSORS_MEMBER.findall("\n".join(texts))) - _words()
 

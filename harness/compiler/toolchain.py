@@ -1,4 +1,4 @@
-"""Search for the compilers of a submission: nvcc (a toolkit or PyPI wheels) and a C++ compiler."""
+"""Search for the compilers of submissions: nvcc (a toolkit or PyPI wheels) and a C++ compiler."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CudaCompiler:
         home: The folder that CUDA_HOME would name.
         version: Release of nvcc, such as `13.0.88`.
         origin: `toolkit` for an installed CUDA toolkit, `wheels` for PyPI's packages.
-        why: Why it was chosen, if there was a choice or a GPU to match.
+        why: Reason why this nvcc was chosen for a GPU; empty for the simulator.
     """
 
     home: Path
@@ -52,29 +52,29 @@ class CudaCompiler:
 
     @property
     def nvcc(self) -> Path:
-        """The compiler driver.
+        """The path of the nvcc program.
 
-        For Debian's own toolkit it is the script that finds the other programs.
+        For Debian's toolkit this is the script /usr/bin/nvcc, which finds the other programs.
         """
         return self.home / "bin" / "nvcc" if self.include_paths else Path("/usr/bin/nvcc")
 
     @property
     def include(self) -> Path:
-        """The folder of cuda_runtime.h."""
+        """The folder that contains cuda_runtime.h."""
         return include_folder(self.home) or self.home / "include"
 
     @property
     def include_paths(self) -> tuple[Path, ...]:
-        """The folders that compilers must be given to find cuda_runtime.h.
+        """The folders to pass to compilers so that they find cuda_runtime.h.
 
-        This is empty for Debian's own toolkit, whose headers are the system's. An explicit
-        /usr/include would precede the C++ headers, which then would not find the C headers.
+        The tuple is empty for Debian's toolkit, whose headers are in /usr/include. If /usr/include
+        were passed, it would precede the C++ headers, which then would not find the C headers.
         """
         return () if self.include == SYSTEM_HEADERS else (self.include,)
 
     @property
     def newest_gcc(self) -> int | None:
-        """Major version of the newest gcc that it accepts; None if its headers state no limit."""
+        """Major version of the newest gcc that nvcc accepts; None if its headers state no limit."""
         limits = self.include / "crt" / "host_config.h"
         text = limits.read_text(errors="replace") if limits.is_file() else ""
         found = re.search(r"gcc versions later than (\d+) are not supported", text)
@@ -82,44 +82,45 @@ class CudaCompiler:
 
     @property
     def release(self) -> tuple[int, int]:
-        """Major and minor version."""
+        """Major and minor number of nvcc's version."""
         return release_of(self.version)
 
 
 @dataclass(frozen=True)
 class CudaOfGpu:
-    """The CUDA releases that a machine with a GPU can use.
+    """The CUDA versions of a machine with a GPU, which decide the choice of an nvcc.
 
     Attributes:
-        driver: The newest release that the driver supports.
-        torch: The release that torch was built for.
+        driver: Newest CUDA release (major, minor) that the driver supports.
+        torch: CUDA release (major, minor) that torch was built for.
     """
 
     driver: tuple[int, int]
     torch: tuple[int, int]
 
     def loads(self, release: tuple[int, int]) -> bool:
-        """Return whether the driver loads machine code that a compiler of this release made.
+        """Return whether the driver loads machine code that nvcc of this CUDA release made.
 
-        It loads code of every release of its own major version, newer ones included, and of older
-        major versions; https://docs.nvidia.com/deploy/cuda-compatibility, "Minor Version
+        A driver loads code of every release of its own major version, even newer releases, and of
+        older major versions; https://docs.nvidia.com/deploy/cuda-compatibility, "Minor Version
         Compatibility".
         """
         return release[0] <= self.driver[0]
 
     def preference(self, release: tuple[int, int]) -> tuple[bool, bool]:
-        """Return a sort key for releases that load; the smallest is preferred.
+        """Return a sort key for CUDA releases that the driver loads; the smallest key is preferred.
 
-        First comes torch's major version: its runtime is already in the process, and the structures
-        of another one differ. Then comes a release that the driver supports, because an extension
-        may contain PTX, and the driver compiles PTX of no newer release.
+        The first criterion is torch's major version: the CUDA runtime of that version is already in
+        the process, and structures of other versions differ. The second is that the release is not
+        newer than the driver's. An extension may contain PTX, and the driver does not compile PTX
+        of a newer release.
         """
         return release[0] != self.torch[0], release > self.driver
 
 
 @dataclass(frozen=True)
 class HostCompiler:
-    """A C or C++ compiler."""
+    """A C or C++ compiler: its path, and the first line of `--version`."""
 
     path: Path
     version: str
@@ -127,17 +128,17 @@ class HostCompiler:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """The compilers of a submission."""
+    """The compilers for submissions: nvcc and a C++ compiler."""
 
     cuda: CudaCompiler
     host: HostCompiler
 
 
 def find_toolchain(gpu: CudaOfGpu | None = None) -> Toolchain:
-    """Return nvcc and a C++ compiler, for a GPU or the simulator; check for Python's headers too.
+    """Return nvcc for a GPU or the simulator, and a C++ compiler; check that Python.h exists too.
 
     Raises:
-        ToolchainError: One of them is missing.
+        ToolchainError: A compiler or Python.h is missing.
     """
     find_python_headers()
     cuda = find_cuda_compiler(gpu)
@@ -145,10 +146,10 @@ def find_toolchain(gpu: CudaOfGpu | None = None) -> Toolchain:
 
 
 def find_host_compiler(cuda: CudaCompiler | None = None) -> HostCompiler:
-    """Return the C++ compiler: that of `CXX`, else g++, else c++.
+    """Return the C++ compiler: the one that `CXX` names, else g++, else c++.
 
-    nvcc refuses a g++ that is newer than it knows. Then the newest suitable `g++-VERSION` is
-    returned.
+    nvcc refuses a g++ that is newer than its limit. If g++ is too new for `cuda`, the newest
+    `g++-VERSION` that nvcc accepts is returned.
 
     Raises:
         ToolchainError: There is no C++ compiler, or none that nvcc accepts.
@@ -177,7 +178,7 @@ _OLDEST_GCC = 9
 
 
 def _gcc_major(path: str) -> int:
-    """Return the major version of a g++; 0 for another compiler, whose versions differ."""
+    """Return the major version of g++; 0 for another compiler, whose version numbers differ."""
     macros = subprocess.run(
         [path, "-dM", "-E", "-x", "c++", os.devnull], capture_output=True, text=True, check=False
     ).stdout
@@ -186,7 +187,7 @@ def _gcc_major(path: str) -> int:
 
 
 def find_c_compiler() -> HostCompiler:
-    """Return the C compiler: that of `CC`, else cc, else gcc.
+    """Return the C compiler: the one that `CC` names, else cc, else gcc.
 
     Raises:
         ToolchainError: There is no C compiler.
@@ -216,14 +217,14 @@ def _refuse(lack: Lack | None) -> None:
 
 
 def find_cuda_compiler(gpu: CudaOfGpu | None = None) -> CudaCompiler:
-    """Return nvcc with its headers.
+    """Return the nvcc to use, for a GPU or for the simulator (`gpu` is None).
 
-    The order of search is CUDA_HOME, the PATH, an installed toolkit, the wheels. The simulator uses
-    the first one. A GPU uses the one that suits its driver and torch best, and the first of equal
-    ones.
+    The order of search is CUDA_HOME, the PATH, an installed toolkit, PyPI's packages. The simulator
+    uses the first nvcc that is found. A GPU uses the first nvcc with the best
+    `CudaOfGpu.preference`.
 
     Raises:
-        ToolchainError: No nvcc is usable; the message names the toolkits that were passed over.
+        ToolchainError: No nvcc is usable; the message names the unusable ones that were found.
     """
     found, passed_over = _look_for_compilers()
     if gpu is None:
@@ -273,7 +274,7 @@ def find_cuda_compilers() -> list[CudaCompiler]:
 
 
 def _look_for_compilers() -> tuple[list[CudaCompiler], list[str]]:
-    """Return all usable compilers, the first choice first, and the others with the reason."""
+    """Return all usable nvccs in the order of search, and a text about each unusable one."""
     found: list[CudaCompiler] = []
     passed_over: list[str] = []
     seen: set[Path] = set()

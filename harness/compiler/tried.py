@@ -1,7 +1,8 @@
 """The releases of torch that this version of the harness was tested with.
 
-The simulator is built against torch's C++ internals, and the compile step of `load_inline` is
-replaced. Neither is a stable interface. Any other release is used too, with a one-line note.
+The simulator is built against torch's C++ internals, and the harness replaces the compile step of
+`load_inline`. Neither is a stable interface of torch. The harness also works with other releases,
+but prints a one-line note.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ INSTALL_LAST_TRIED = f"pip install 'torch=={_LAST}.*'"
 
 
 def torch_note(version: str | None = None) -> str:
-    """Return a one-line note if a release of torch was not tested; empty if it was.
+    """Return a one-line note if a release of torch was not tested with the harness, else "".
 
-    The installed release is the default.
+    By default, this is about the installed release.
 
     >>> torch_note("2.99.1+cu140")
     'torch 2.99 was not tested with this version of the harness'

@@ -1,4 +1,4 @@
-"""Engines, which run evaluations: one file each. Also the reports that finished runs leave.
+"""Engines, which run evaluations of submissions, and the reports that finished evaluations leave.
 
-One evaluation is in harness/evaluate.py.
+Each engine is one file. harness/evaluate.py makes one evaluation.
 """

@@ -1,7 +1,7 @@
-"""The engine for many machines, through Dask, or for this machine's GPUs, in a local cluster.
+"""The engine that evaluates on a Dask cluster of many machines, or on all GPUs of this machine.
 
-Its implementation is in harness/engines/cluster/. It is imported on demand, because Dask is an
-extra.
+The implementation is in harness/engines/cluster/. It is imported on demand, because Dask is an
+optional dependency.
 """
 
 from __future__ import annotations

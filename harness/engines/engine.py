@@ -1,8 +1,8 @@
-"""The engine protocol, the choice of an engine, and the evaluation of requests on one.
+"""The protocol of engines, the choice of an engine, and the evaluation of many requests on it.
 
-Each engine is a file beside this one: a class with the methods of `Engine`, and an `ENGINE` that
-describes it. Modules with an `ENGINE` are found here, so a new engine needs no list. Users select
-an engine by the name of its file.
+Each engine is a module beside this file. The module has a class with the methods of `Engine`, and a
+constant `ENGINE` that describes the class. `known` finds all modules with an `ENGINE`, so there is
+no list of engines. Users select an engine by the name of its module.
 """
 
 from __future__ import annotations
@@ -31,27 +31,28 @@ from harness.system.errors import UsageError
 
 
 class Engine(Protocol):
-    """Context manager that runs evaluations; leaving it ends what is running."""
+    """Context manager that evaluates requests; leaving it ends all running evaluations."""
 
     @property
     def capacity(self) -> int:
-        """Number of requests that it accepts before the first of them has ended."""
+        """Number of requests that the engine accepts before the first of them has ended."""
 
     def __enter__(self) -> Self:
-        """Prepare the engine."""
+        """Start the engine."""
 
     def __exit__(self, *_: object) -> None:
-        """End what is running, at once."""
+        """End all running evaluations at once."""
 
     def submit(self, request: Request, on_progress: OnProgress) -> Future[Report]:
-        """Evaluate a request when its turn comes.
+        """Queue the evaluation of a request, and return a future of its report.
 
-        The future raises EvaluationError, or MachineError if no other request can be evaluated
-        either. `on_progress` may be called from another thread.
+        The future raises EvaluationError if this request cannot be evaluated. It raises
+        MachineError if no other request can be evaluated either. `on_progress` may be called from
+        another thread.
         """
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
-        """Time the entries of a plan while nothing else of this engine runs on that GPU.
+        """Time the submissions of a plan while this engine runs nothing else on the same GPU.
 
         The future raises the errors of `harness.speed.measure.measure`, or those of `submit`.
         """
@@ -62,7 +63,7 @@ class Hardware:
     """The hardware on which an engine evaluates.
 
     Attributes:
-        device: Device of each evaluation.
+        device: Device of each evaluation: `simulator` or `cuda`.
         jobs: Default number of evaluations at a time.
         gpu: Name of the GPU; empty on the simulator.
     """
@@ -73,7 +74,7 @@ class Hardware:
 
 
 def this_machine(device: devices.Choice, _scheduler: str = "") -> Hardware:
-    """Return the hardware of this machine.
+    """Return the requested device of this machine, the default number of jobs, and the GPU's name.
 
     Raises:
         harness.devices.DeviceError: The requested device does not exist here.
@@ -85,16 +86,17 @@ def this_machine(device: devices.Choice, _scheduler: str = "") -> Hardware:
 
 @dataclass(frozen=True)
 class EngineKind:
-    """The description of an engine, which its module provides.
+    """The description of an engine: the constant `ENGINE` of its module.
 
     Attributes:
-        most: The most evaluations at a time that the engine can run; infinity without a limit.
+        most: Largest number of evaluations that the engine can run at a time; infinity without a
+            limit.
         start: Function that makes an engine, from the number of evaluations at a time and the
             address of a scheduler, which may be empty.
-        hardware: Function that returns the hardware, from a choice of device and a scheduler's
-            address. It raises HarnessError if the engine cannot be used.
-        is_cluster: Whether the engine uses a scheduler's address. Such an engine is used only by
-            name, since one machine does not need it.
+        hardware: Function that returns the engine's hardware, from a choice of device and a
+            scheduler's address. It raises HarnessError if the engine cannot be used.
+        is_cluster: Whether the engine uses a scheduler's address. A cluster engine is used only if
+            the user names it, since one machine does not need it.
     """
 
     most: float
@@ -105,18 +107,20 @@ class EngineKind:
 
 @dataclass(frozen=True)
 class EngineChoice:
-    """The requested engine.
+    """The user's choice of an engine, from the command line or a `Client`.
 
     Attributes:
-        name: Name of its file; empty for the smallest engine that suffices.
-        scheduler: Address of the scheduler of an existing cluster; empty for none.
+        name: Name of the engine's module; empty for the engine with the lowest limit of evaluations
+            at a time that suffices.
+        scheduler: Address of the scheduler of an existing cluster; empty without an existing
+            cluster.
     """
 
     name: str = ""
     scheduler: str = ""
 
     def hardware(self, device: devices.Choice) -> Hardware:
-        """Return the hardware on which the engine will evaluate.
+        """Return the hardware on which the chosen engine will evaluate.
 
         Raises:
             harness.system.errors.HarnessError: The engine does not exist or cannot run anything;
@@ -132,9 +136,10 @@ class EngineChoice:
         return (kind.hardware if kind else this_machine)(device, self.scheduler)
 
     def prepare(self) -> None:
-        """Prepare what every evaluation on this machine needs; call it before the first evaluation.
+        """Build what every evaluation on this machine needs; call this before the first evaluation.
 
-        Each machine of an existing cluster does this itself with its first evaluation.
+        With an existing cluster this does nothing: each machine prepares itself at its first
+        evaluation.
 
         Raises:
             harness.system.errors.MachineError: This machine cannot evaluate anything.
@@ -143,19 +148,19 @@ class EngineChoice:
             prepare(Cache(default_root()))
 
     def start(self, jobs: int, evaluations: int) -> Engine:
-        """Return the engine for a known number of evaluations, at most `jobs` at a time.
+        """Return an engine for `evaluations` evaluations, at most `jobs` of them at a time.
 
         Raises:
-            UsageError: The engine does not exist.
+            UsageError: No engine has the chosen name.
         """
         at_a_time = max(1, min(jobs, evaluations))
         return (self._kind() or _least(at_a_time)).start(at_a_time, self.scheduler)
 
     def start_beside(self, jobs: int) -> Engine:
-        """Return an engine for any number of evaluations that run beside the caller.
+        """Return an engine for any number of evaluations that run while the caller continues.
 
         Raises:
-            UsageError: The engine does not exist.
+            UsageError: No engine has the chosen name.
         """
         kind = self._kind() or min(
             (each for each in known().values() if not each.is_cluster),
@@ -172,7 +177,7 @@ class EngineChoice:
 
 @functools.cache
 def known() -> Mapping[str, EngineKind]:
-    """Return the engines in this folder by the names of their files."""
+    """Return all engines, by the names of their modules in this folder."""
     names = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
     found = {name: importlib.import_module(f"{__package__}.{name}") for name in names}
     return {name: module.ENGINE for name, module in found.items() if hasattr(module, "ENGINE")}
@@ -188,11 +193,11 @@ def _least(at_a_time: int) -> EngineKind:
 def evaluate_all(
     engine: Engine, requests: Sequence[Request], follow: Callable[[Request], OnProgress]
 ) -> Iterator[tuple[int, Report | EvaluationError]]:
-    """Evaluate requests on an engine; yield the index and result of each when it is finished.
+    """Evaluate requests on an engine; yield each request's index and result when it is finished.
 
     Args:
-        engine: The engine.
-        requests: The requests.
+        engine: The engine, which this function starts and ends.
+        requests: The requests, in the order in which they are submitted.
         follow: Function that returns a request's progress callback, which may be called from
             another thread.
 
@@ -213,7 +218,7 @@ def evaluate_all(
 
 
 def _ended(places: dict[Future[Report], int]) -> Iterator[tuple[int, Report | EvaluationError]]:
-    """Wait until at least one evaluation has ended; remove and yield the ended ones."""
+    """Wait until at least one evaluation has ended; remove all ended ones and yield the results."""
     done, _ = wait(places, return_when=FIRST_COMPLETED)
     for future in done:
         error = future.exception()

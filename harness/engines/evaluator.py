@@ -1,14 +1,15 @@
-"""Evaluation with one-line errors, and the process that serves evaluations.
+"""Evaluation with one-line errors, and the evaluator process, which evaluates requests from a pipe.
 
-`python -m harness.engines.evaluator` reads requests from standard input, one line of JSON each. A
-line has a kind (`report`, `builds` or `times`) and the request, or the plan to time.
+`python -m harness.engines.evaluator` reads one line of JSON for each request from standard input. A
+line has a kind (`report`, `builds` or `times`) and the request or, for `times`, a speed plan.
 
-Answers are lines of JSON on standard output: any number of `progress`, then one of these:
+For each request, the process writes lines of JSON to standard output: any number of `progress`,
+then one of these:
 
-- the requested kind, with the result;
+- the kind of the request, with the result;
 - `error`, if the request cannot be evaluated;
 - `machine`, if this machine cannot evaluate anything;
-- `untimed`, if a contender cannot be timed.
+- `untimed`, if a submission of the plan cannot be timed.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class EvaluationError(RuntimeError):
 
 
 def attempt(request: Request, on_progress: OnProgress) -> Report:
-    """Evaluate a request in this process.
+    """Evaluate a request in this process, with errors whose message is one line.
 
     Raises:
         EvaluationError: The request cannot be evaluated.
@@ -57,7 +58,7 @@ def attempt(request: Request, on_progress: OnProgress) -> Report:
 
 
 def attempt_build(request: Request, on_progress: OnProgress) -> tuple[Path, ...]:
-    """Build a request's submission in this process, and return the folders of `building.build`.
+    """Build a request's submission in this process; return the folders of the builds in the cache.
 
     Raises:
         EvaluationError: The submission cannot be built.
@@ -68,10 +69,10 @@ def attempt_build(request: Request, on_progress: OnProgress) -> tuple[Path, ...]
 
 
 def attempt_measure(plan: SpeedPlan) -> Measurement:
-    """Time the entries of a plan on this process's GPU.
+    """Time the submissions of a plan on this process's GPU.
 
     Raises:
-        ContenderError: A submission cannot be timed or returned a wrong output.
+        ContenderError: A submission cannot be timed, or returned a wrong output while it was timed.
         EvaluationError: The plan cannot be timed.
         MachineError: This machine cannot time anything.
     """
@@ -93,7 +94,7 @@ def _in_one_line() -> Iterator[None]:
 
 
 def main() -> None:
-    """Serve requests until standard input ends."""
+    """Answer requests from standard input until it ends."""
     interpreter.settle()
     # leash.py sends SIGTERM too if the parent dies. The handler unwinds, so that the running worker
     # is ended as well.
@@ -129,7 +130,7 @@ def _leave(*_: object) -> None:
 
 
 def _take_standard_output() -> IO[str]:
-    """Return standard output for answers alone, and send everything that is printed to stderr."""
+    """Return a file for answers on standard output; redirect all other prints to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers

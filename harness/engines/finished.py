@@ -1,9 +1,9 @@
 """Reports of finished evaluations, stored so that a run can resume after an interruption.
 
-Each evaluation has one file, named by a digest of everything that decides its course: the contents
-of submission and reference, the options, the compilers, torch, the GPU, and the harness itself. So
-a stored report is the one that the evaluation would produce again, apart from its random values.
-These are the report's own, and its seed replays them.
+Each report is one file. Its name is a digest of everything that decides the result: the contents of
+submission and reference, the options, the compilers, torch, the GPU, and the harness itself. So
+another evaluation would produce the stored report again, apart from its random values. The report
+states the seed of its random values, which replays them.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ from harness.system.interpreter import PACKAGE
 from harness.worker.supervisor import Deadlines
 
 FOLDER = Path(".harness") / "finished"
-"""Folder of the reports, below the one from which pytest or the command line is called."""
+"""Folder of the stored reports, relative to the folder from which pytest or a command is called."""
 
 CONCLUSIVE: tuple[Verdict, ...] = ("passed", "agrees", "failed", "declined", "unsupported")
-"""Verdicts that are reused. An `error` may come from the machine: a deadline or a full disk."""
+"""Verdicts of reports that are stored and reused.
+
+An `error` may come from the machine: a deadline or a full disk.
+"""
 
 _OLD_SECONDS = 7 * 24 * 3600
 
@@ -44,15 +47,15 @@ _SOURCES = frozenset(
 
 
 class ReportCache:
-    """Reports of the evaluations that ended in this run and in earlier ones."""
+    """A folder with the reports of evaluations that ended in this run or in earlier ones."""
 
     def __init__(self, folder: Path, gpu: str) -> None:
-        """Store reports in a folder; `gpu` is the GPU's name, or empty on the simulator."""
+        """Use the reports in a folder; `gpu` is the name of the GPU, or empty on the simulator."""
         self._folder = folder
         self._gpu = gpu
 
     def keep(self, request: Request, report: Report) -> None:
-        """Store the report of a request.
+        """Store a request's report, unless the verdict is `error` or `not run`.
 
         Raises:
             OSError: The report cannot be written.
@@ -63,11 +66,11 @@ class ReportCache:
             write_whole(self._folder / f"{key}.json", report.to_json() + "\n")
 
     def find(self, request: Request, seed: int | None = None) -> Report | None:
-        """Return the report that the request would produce again, or None if none can be read.
+        """Return the stored report that the request would produce again, or None if there is none.
 
         Args:
-            request: The request; its seed may differ from the report's.
-            seed: The only acceptable seed, or None for any.
+            request: The request; its seed may differ from the stored report's seed.
+            seed: The seed that the stored report must have, or None for any seed.
         """
         try:
             hashes = file_digest(request.submission), file_digest(request.problem)
@@ -95,11 +98,15 @@ class ReportCache:
 
     @cached_property
     def _surroundings(self) -> tuple[str, ...]:
-        """Everything outside the request that decides the course of an evaluation."""
+        """Everything except the request that decides a report.
+
+        These are the GPU, the versions of torch and the compilers, and the harness's version and
+        digest.
+        """
         return (self._gpu, torch_version(), __version__, harness_digest(), *_compilers(self._gpu))
 
     def _sweep(self) -> None:
-        """Remove reports that are too old to be reused."""
+        """Remove stored reports that are more than seven days old."""
         for path in self._folder.glob("*.json"):
             with contextlib.suppress(OSError):
                 if time.time() - path.stat().st_mtime > _OLD_SECONDS:
@@ -107,7 +114,7 @@ class ReportCache:
 
 
 def _undrawn(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Return the cases without their seeds, and without cases of random sizes."""
+    """Return the cases with seed 0, and without the cases whose sizes are drawn at random."""
     return tuple(replace(case, seed=0) for case in cases if case.label != "random")
 
 
@@ -122,9 +129,10 @@ def _compilers(gpu: str) -> tuple[str, ...]:
 
 
 def harness_digest() -> str:
-    """Return a digest of the harness's own files.
+    """Return a digest of the contents of the harness's own source files.
 
-    During development the files change while the version stays the same.
+    The version alone does not suffice: during development, the files change and the version does
+    not.
     """
     files = sorted(path for path in PACKAGE.rglob("*") if _is_own(path))
     return digest(f"{path.relative_to(PACKAGE)} {file_digest(path)}" for path in files)
@@ -135,7 +143,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _changed_since(moment: float, folder: Path) -> Iterator[Path]:
-    """Yield the files at or below a path that are newer than `moment` and may be built from."""
+    """Yield the file `folder`, or the source files below it, if modified after time `moment`."""
     if folder.is_file() and folder.stat().st_mtime > moment:
         yield folder
     for here, subfolders, names in os.walk(folder):

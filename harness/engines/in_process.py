@@ -1,6 +1,6 @@
 """The engine that runs one evaluation at a time, in this process.
 
-Another process takes seconds to start, and does not help with one evaluation at a time.
+Another process would take seconds to start, and one evaluation at a time would not run faster.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class InProcess:
-    """An engine that evaluates in the caller's thread."""
+    """An engine that evaluates in the thread that calls `submit`."""
 
     capacity = 1
 
@@ -40,11 +40,11 @@ class InProcess:
         torch.set_num_threads(self._threads)
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
-        """Evaluate a request; the evaluation has ended when this returns."""
+        """Evaluate a request before returning; the returned future is complete."""
         return _ended(lambda: attempt(request, on_progress))
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
-        """Time the entries of a plan; the measurement has ended when this returns."""
+        """Time the submissions of a plan before returning; the returned future is complete."""
         return _ended(lambda: attempt_measure(plan))
 
 

@@ -1,4 +1,4 @@
-"""The engine that runs several evaluations at a time, each in one of a few processes."""
+"""The engine that runs several evaluations at a time, each in its own evaluator process."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ T = TypeVar("T")
 
 
 class Lost(EvaluationError):
-    """An evaluation whose process died, killed by the machine or by the submission."""
+    """The error of an evaluation whose evaluator process died before it answered."""
 
 
 class Processes:
-    """Evaluator processes, each started when it is needed.
+    """An engine of evaluator processes, each of which starts when it is first needed.
 
     Args:
-        jobs: The most processes.
-        variables: Environment variables that differ from this process's.
+        jobs: Largest number of evaluator processes.
+        variables: Environment variables to set in the evaluator processes.
     """
 
     def __init__(self, jobs: int, variables: Mapping[str, str] | None = None) -> None:
@@ -62,24 +62,24 @@ class Processes:
         self.close()
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
-        """Evaluate a request when its turn comes; `on_progress` is called from another thread."""
+        """Queue the evaluation of a request; another thread calls `on_progress`."""
         return self._later("report", request, Report.from_json, on_progress)
 
     def build(self, request: Request, on_progress: OnProgress) -> Future[tuple[Path, ...]]:
-        """Build the submission of a request, as `building.build` does."""
+        """Queue the build of a request's submission; return a future of the builds' folders."""
         return self._later("builds", request, _paths, on_progress)
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
-        """Time the entries of a plan after everything submitted before has ended."""
+        """Queue a speed measurement, which runs while no other task of this engine runs."""
         return self._later("times", plan, _measurement, alone=True)
 
     @property
     def is_closed(self) -> bool:
-        """True if it accepts nothing more."""
+        """True if the engine accepts no more requests."""
         return self._closed
 
     def close(self) -> None:
-        """End everything that is running, with the workers that it started."""
+        """End all evaluator processes, and the workers that they started."""
         with self._lock:
             self._closed = True
             for process in self._processes:
@@ -98,7 +98,10 @@ class Processes:
         *,
         alone: bool = False,
     ) -> Future[T]:
-        """Run a request when its turn comes; if `alone`, when nothing else is running."""
+        """Queue a request of the kind `what` for an evaluator process; `read` decodes the answer.
+
+        If `alone`, the request runs while no other request of this engine runs.
+        """
 
         def ask() -> T:
             with self._gpu.entered(alone=alone):
@@ -149,7 +152,7 @@ class Processes:
 
 
 class _SharedOrExclusive:
-    """A lock that many users share, or one user holds alone."""
+    """A lock that many threads hold together, or one thread holds alone."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -158,7 +161,7 @@ class _SharedOrExclusive:
 
     @contextlib.contextmanager
     def entered(self, *, alone: bool) -> Iterator[None]:
-        """Hold the lock alone or shared; a waiting user that wants it alone goes first.
+        """Hold the lock, shared or alone; while a thread waits for it alone, no other enters.
 
         Otherwise a steady flow of evaluations would delay a measurement for ever.
         """

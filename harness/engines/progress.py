@@ -1,4 +1,4 @@
-"""Progress of running evaluations: updated in place on a terminal, else one line now and then."""
+"""Output of the progress of evaluations: on a terminal one line that is overwritten, else a log."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ _QUIET_SECONDS = 30.0
 
 
 class ProgressLines:
-    """Progress of several evaluations at a time.
+    """Prints the progress of several evaluations that run at a time.
 
     Args:
-        out: The output. A file or pipe gets lines, so that a log shows how far an interrupted run
-            came. If it is a terminal, standard error shows one line that is overwritten.
+        out: The output of the command. A file or pipe gets a line for each important event, so that
+            a log shows how far an interrupted run came. If the output is a terminal, standard error
+            shows one line that is overwritten.
     """
 
     def __init__(self, out: IO[str]) -> None:
@@ -31,7 +32,7 @@ class ProgressLines:
         self._under_way: dict[str, _Evaluation] = {}
 
     def follow(self, request: Request, version: str = "") -> OnProgress:
-        """Return the progress callback for a request, which any thread may call.
+        """Return a callback that prints a request's progress; any thread may call it.
 
         Args:
             request: The request.
@@ -53,19 +54,19 @@ class ProgressLines:
         return tell
 
     def ended(self, request: Request) -> None:
-        """Record that a request's report is finished."""
+        """Stop showing a request, because its report is finished."""
         with self._lock:
             self._under_way.pop(request.title, None)
 
     def broken_off(self) -> Iterator[str]:
-        """Yield one line on the state of each evaluation that has begun and not ended."""
+        """Yield a line on the progress of each evaluation that was interrupted."""
         with self._lock:
             for evaluation in self._under_way.values():
                 yield f"... {evaluation.state}; interrupted"
 
 
 class _Evaluation:
-    """The state of one evaluation."""
+    """The progress of one evaluation, and its description for users."""
 
     def __init__(self, title: str) -> None:
         self.title = one_line(title)
@@ -98,7 +99,7 @@ class _Evaluation:
         return cut(one_line(f"{first.id}: {first.message}"))
 
     def add(self, progress: Progress) -> bool:
-        """Record progress, and return whether `line` is worth printing."""
+        """Record progress; return whether it is news for a log, and store such news in `line`."""
         known = len(self._wrong)
         if progress.event == "started":
             # An evaluation can start again: on a cluster, the first machine may have vanished.

@@ -1,6 +1,6 @@
-"""The evaluations of a pytest session, which run side by side while tests wait for them.
+"""The evaluations of a pytest session, which run concurrently while tests wait for their results.
 
-A submission that is right is timed as soon as the engine is free for that.
+A submission that passed is timed as soon as the engine has a GPU for it alone.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _PATIENCE_SECONDS = 5.0
 Say = Callable[[str], None]
 
 PlanOf = Callable[[Report], SpeedPlan | None]
-"""A function that returns the plan to time a submission with this report, or None."""
+"""A function that returns the plan to time the submission of a report, or None to not time it."""
 
 
 class PendingEvaluation:
-    """The evaluation of one submission on one problem, before and while it runs."""
+    """The evaluation of one submission on one problem: waiting, running or finished."""
 
     def __init__(self, request: Request, say: Say, plan_of: PlanOf | None) -> None:
         self.request = request
@@ -50,7 +50,7 @@ class PendingEvaluation:
         self._future: Future[Report] | None = None
 
     def start(self, engine: Engine, keep: Callable[[Report], None]) -> None:
-        """Submit the evaluation once, and store its report when it ends."""
+        """Submit the evaluation on the first call; `keep` stores the report when it exists."""
         if self._future is None:
             self._future = engine.submit(self.request, self._on_progress)
             self._future.add_done_callback(lambda future: self._end(future, keep))
@@ -59,13 +59,13 @@ class PendingEvaluation:
             self._plan_of = None
 
     def take_over(self, report: Report) -> None:
-        """Use the report of an earlier run instead of an evaluation."""
+        """Use the stored report of an earlier run instead of an evaluation."""
         self._future = Future()
         self._future.set_result(report)
         self._imported = any(case.verdict != "not run" for case in report.cases)
 
     def wait_until_imported(self) -> str | None:
-        """Wait until the submission is imported; return why it was not, or None."""
+        """Wait until the submission is imported; return None, or the reason if that failed."""
         self._wait(lambda: self._imported)
         if self._imported:
             return None
@@ -74,12 +74,12 @@ class PendingEvaluation:
         return "\n".join((headline(report), *map(printable, more)))
 
     def wait_for_case(self, case_id: str) -> CaseReport:
-        """Wait for one case's report."""
+        """Wait for the report of one case, and return it."""
         self._wait(lambda: case_id in self._cases)
         return self._cases.get(case_id) or self.report().case(case_id)
 
     def explain(self, case_id: str) -> str:
-        """Return all that is known of a failing case, including what all cases together show."""
+        """Return a failing case's message, diagnosis, pattern over all cases, and replay option."""
         report = self.report()
         case = report.case(case_id)
         lines = [f"{self.request.title}: {case.verdict}", *case_lines(case)]
@@ -98,7 +98,7 @@ class PendingEvaluation:
         return "\n".join(map(printable, lines))
 
     def report(self) -> Report:
-        """Wait for the whole report.
+        """Wait for the report on all cases, and return it.
 
         Raises:
             EvaluationError: The evaluation failed.
@@ -109,12 +109,13 @@ class PendingEvaluation:
         return self._future.result()
 
     def measurement(self) -> Measurement | None:
-        """Wait until the submission is timed; return None if it is not timed.
+        """Wait until the submission is timed, and return the times; None if it is not to be timed.
 
         Raises:
-            EvaluationError: The report does not exist, or nothing can be timed.
-            harness.speed.contender.ContenderError: The submission cannot be timed or returned a
-                wrong output.
+            EvaluationError: The evaluation failed, so that there is no report, or the plan cannot
+                be timed.
+            harness.speed.contender.ContenderError: The submission cannot be timed, or returned a
+                wrong output while it was timed.
         """
         self.report()
         return self._times.result()
@@ -131,7 +132,7 @@ class PendingEvaluation:
         complete_from(self._times, measured.result)
 
     def is_done(self) -> bool:
-        """Return whether the report is finished, or all cases are done and it is about to be."""
+        """Return whether the report exists, or all cases are done and no search is requested."""
         if self._future is None or self._future.cancelled():
             return False
         if self._future.done() or self.request.search:
@@ -139,7 +140,7 @@ class PendingEvaluation:
         return self._cases.keys() == {case.id for case in self.request.cases}
 
     def _wait(self, ready: Callable[[], bool]) -> None:
-        """Wait for `ready()` or the end of the evaluation, and print the activity meanwhile."""
+        """Wait for `ready()` or the end of the evaluation; if that is long, print its activity."""
         said = ""
         with self._changed:
             while not ready() and not (self._future and self._future.done()):
@@ -166,7 +167,7 @@ class PendingEvaluation:
 
 
 class Suite:
-    """All evaluations of a session, in the order of the tests that need them."""
+    """All evaluations of a pytest session, in the order of the tests that need them."""
 
     def __init__(
         self,
@@ -177,10 +178,10 @@ class Suite:
         *,
         ahead: bool,
     ) -> None:
-        """Use the engine that `start` returns; if `ahead`, start all evaluations with the first.
+        """Store the settings; `start` returns the engine when the first evaluation is needed.
 
-        One of several pytest-xdist processes does not know which tests it will get. So it starts an
-        evaluation only when a test asks for it.
+        If `ahead`, the first evaluation starts all others too. Under pytest-xdist, `ahead` is
+        False, because a process does not know which tests it will get.
         """
         self._begin = start
         self._ahead = ahead
@@ -195,20 +196,20 @@ class Suite:
         self._pending: dict[tuple[Path, Path], PendingEvaluation] = {}
 
     def expect(self, request: Request, plan_of: PlanOf | None = None) -> None:
-        """Announce a request, and the function that plans its timing."""
+        """Add a request; `plan_of` returns its speed plan (or None) from the finished report."""
         key = (request.submission, request.problem)
         self._pending[key] = PendingEvaluation(request, self._say, plan_of)
 
     @property
     def is_waiting(self) -> bool:
-        """True if an evaluation is left to run."""
+        """True if an evaluation has not ended."""
         return not all(pending.is_done() for pending in self._pending.values())
 
     def take_over(self, seed: int | None) -> tuple[int, int]:
-        """Use the reports of earlier runs, if a seed is given only those with that seed.
+        """Replace evaluations by stored reports of earlier runs; `seed` limits these to one seed.
 
         Returns:
-            The number of evaluations that need not run, and the number of all.
+            The number of evaluations that were replaced, and the number of all evaluations.
         """
         count = 0
         for pending in self._pending.values():
@@ -226,7 +227,10 @@ class Suite:
             self._careful.write("reports for the leaderboard (.harness/reports)", saved)
 
     def evaluation(self, submission: Path, problem: Path) -> PendingEvaluation:
-        """Return the evaluation of one pair; the first call starts all that may run ahead."""
+        """Return the evaluation of a submission on a problem, and start it.
+
+        If `ahead`, the first call starts the evaluations of the whole session.
+        """
         asked = self._pending[submission, problem]
         if self._engine is None:
             self._engine = self._stack.enter_context(self._begin())
@@ -239,7 +243,7 @@ class Suite:
         pending.start(engine, partial(self._keep, pending.request))
 
     def finish(self) -> list[Report]:
-        """End what is running, and return the finished reports."""
+        """End all running evaluations; return the reports of those that had finished."""
         reports = []
         for pending in self._pending.values():
             if pending.is_done():

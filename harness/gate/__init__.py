@@ -1,4 +1,5 @@
-"""The gate: new versions of submissions must be as right and as fast as the old ones.
+"""The gate fails if a new version of a submission (head) is worse than the old version (base).
 
-This package has the comparison alone. The evaluations are those of every other command.
+Worse means wrong, less precise or slower. This package compares; harness/evaluate.py and
+harness/speed make the reports and times that are compared.
 """

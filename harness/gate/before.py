@@ -1,4 +1,4 @@
-"""The base side of a comparison: files to run again, or records of a run."""
+"""The old versions of submissions (the base): files to run again, or records of an earlier run."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Before:
-    """One submission on one problem, in its base version.
+    """One submission on one problem in the old version, as a file or as recorded results.
 
     Attributes:
         content_hash: SHA-256 of the submission's file.
-        problem_hash: SHA-256 of the reference's file; empty if the base has another file or none.
-        submission: The submission, if its file can be run.
-        report: The recorded report of a check.
-        result: The recorded speed.
+        problem_hash: SHA-256 of the reference's file; empty if the old version's reference differs
+            from the present one or is missing.
+        submission: The submission's old file, if it is available to be run again.
+        report: The recorded report of a check, if there is one.
+        result: The recorded speed result, if there is one.
     """
 
     content_hash: str
@@ -36,14 +37,15 @@ class Before:
 
 
 class RecordError(HarnessError, ValueError):
-    """A file of records that cannot be used; the message is one line."""
+    """A file of recorded results cannot be used; the message is one line that says why."""
 
 
 def recorded(path: Path) -> Mapping[Key, Before]:
-    """Read reports (`harness check --json`) and speed results, one JSON object a line.
+    """Read recorded reports and speed results, and return them by names of submission and problem.
 
-    For each submission and problem, the last report counts. The newest speed result counts too if
-    it has the same content.
+    Each line of the file is one report (`harness check --json`) or one speed result. For each
+    submission and problem, the last report is used. The newest speed result is used too, if it is
+    for the same content of the submission's file.
 
     Raises:
         RecordError: A line is neither a report nor a speed result, or the file cannot be read.
@@ -65,7 +67,7 @@ def recorded(path: Path) -> Mapping[Key, Before]:
 
 
 def records(path: Path) -> Iterator[Report | SpeedResult]:
-    """Yield the reports and speed results of a file, one JSON object a line.
+    """Yield the reports and speed results of a file that has one JSON object on each line.
 
     Raises:
         RecordError: A line is neither a report nor a speed result, or the file cannot be read.

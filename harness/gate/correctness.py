@@ -1,4 +1,4 @@
-"""Comparison of two versions' correctness."""
+"""Comparison of the correctness of a submission's old version (base) and new version (head)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _GRAVE = ("warning", "error")
 
 @dataclass(frozen=True)
 class Worse:
-    """A way in which a version got worse.
+    """A reason why the new version of a submission is worse than the old one.
 
     Attributes:
-        reason: One line.
-        line: Line of the submission's file that is to blame, if known.
+        reason: The reason, in one line.
+        line: Number of the line in the submission's file that causes it, if known.
     """
 
     reason: str
@@ -31,12 +31,13 @@ class Worse:
 
 
 def what_got_worse(base: Report, head: Report) -> Worse | None:
-    """Compare two checks case by case; return None if nothing got worse.
+    """Compare the reports of the old version (base) and the new one (head); None if none is worse.
 
-    - A case that passed must pass.
-    - A submission that passed as a whole must pass.
-    - The precision class must not fall.
-    - The device's checks must not find a new kind of problem.
+    - A case that passed in the base must pass in the head.
+    - If the base passed as a whole, the head must pass as a whole.
+    - The precision class (fp32, tf32, ...) must not become less precise.
+    - The sanitizers and integrity checks must not find a kind of mistake that they did not find in
+      the base.
     """
     pairs = _common(base, head)
     return (
@@ -48,14 +49,17 @@ def what_got_worse(base: Report, head: Report) -> Worse | None:
 
 
 def what_is_wrong(head: Report, least: Precision | None) -> Worse | None:
-    """Judge a check whose base has no report, but may have a precision class."""
+    """Return why a new version is wrong, or less precise than `least`; None if it is neither.
+
+    This is for an old version without a report.
+    """
     if not head.is_right:
         return Worse(f"{head.verdict}: {head.message}", _line(head.cases, head.path))
     return _fall(least, head.precision)
 
 
 def _common(base: Report, head: Report) -> list[tuple[CaseReport, CaseReport]]:
-    """Return the cases that passed in the base, each with the same case of the head."""
+    """Return the cases that passed in the base and exist in the head, as pairs of base and head."""
     now = {_key(case): case for case in head.cases}
     return [
         (case, now[_key(case)])
@@ -65,7 +69,7 @@ def _common(base: Report, head: Report) -> list[tuple[CaseReport, CaseReport]]:
 
 
 def _key(case: CaseReport) -> str:
-    """Return the key of a case; the own configuration has one key, whether reduced or not."""
+    """Return a key to match cases; the reference's native and reduced sizes share one key."""
     return "own" if case.label in OWN else case.id
 
 
@@ -123,7 +127,7 @@ def _kind(finding: Finding) -> tuple[str, str]:
 
 
 def _line(cases: Iterable[CaseReport], path: str) -> int | None:
-    """Return the line of the first finding that fails a case."""
+    """Return the line number of the first finding that fails a case, if it is in the submission."""
     for case in cases:
         for finding in failing_findings(case.findings):
             return _line_of(finding, path)

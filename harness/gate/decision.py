@@ -1,4 +1,4 @@
-"""The gate's decision on one submission and one problem."""
+"""The gate's decision on one submission and one problem, and its possible outcomes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ Outcome = Literal[
     "refused",
     "missing",
 ]
-"""The outcome for a submission.
+"""The outcome of comparing a submission's new version (head) with the old one (base).
 
-faster, same, slower: By more than the threshold, or within it, by the whole interval.
-ambiguous: The evidence does not decide.
-fixed: Right now and wrong before, so the speeds cannot be compared.
-new, removed: Only one side has it.
-refused: Its results got worse.
-missing: The base has nothing to compare with.
+faster, slower: The whole confidence interval of the change exceeds the threshold.
+same: The whole interval is within the threshold.
+ambiguous: The numbers do not decide between these outcomes.
+fixed: The head is right and the base was wrong, so their speeds cannot be compared.
+new, removed: Only the head, or only the base, has the submission.
+refused: The head is wrong or less precise, or its times are suspicious.
+missing: The base or its numbers do not exist, or cannot be compared.
 """
 
 WORSE: tuple[Outcome, ...] = ("slower", "refused", "missing")
@@ -36,13 +37,14 @@ WORSE: tuple[Outcome, ...] = ("slower", "refused", "missing")
 
 @dataclass(frozen=True)
 class Change:
-    """The change of speed between two right versions, according to some evidence.
+    """The change from the old version (base) to the new one (head), with the reason in numbers.
 
     Attributes:
-        outcome: The outcome.
-        evidence: Kind of numbers that were compared.
-        reason: One line with the numbers.
-        ratio: The head's time or counter over the base's, if both exist.
+        outcome: The outcome, such as `faster` or `refused`.
+        evidence: Kind of numbers that were compared: `times`, `counters` or `results`; empty if
+            speed was not compared.
+        reason: One line that explains the outcome.
+        ratio: The head's time or counter divided by the base's, if both exist.
     """
 
     outcome: Outcome
@@ -53,15 +55,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision on one submission and one problem.
+    """The gate's decision on one submission and one problem.
 
     Attributes:
         submission: Name of the submission.
         problem: Name of the problem; empty if the file is not a submission.
         change: The outcome with its reason.
-        path: The head's file, if it exists.
-        line: Line of that file that is to blame, if known.
-        head, base: Reports of both sides; None if a side was neither evaluated nor recorded.
+        path: The submission's present file, if it exists.
+        line: Number of the line in that file that causes the outcome, if known.
+        head, base: Reports of the new and of the old version; None if a version was neither
+            evaluated nor recorded.
     """
 
     submission: str
@@ -74,5 +77,5 @@ class Decision:
 
     @property
     def is_worse(self) -> bool:
-        """True if the decision fails the gate."""
+        """True if the outcome fails the gate."""
         return self.change.outcome in WORSE

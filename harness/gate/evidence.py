@@ -1,4 +1,4 @@
-"""Sources of the numbers by which two versions' speed is judged."""
+"""Comparisons of the speed of two versions: by counters, measured times or stored results."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ _SHARP = 0.2
 
 
 class Evidence(Protocol):
-    """A source of numbers."""
+    """A method of comparing the speed of an old version (base) and a new version (head)."""
 
     def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
-        """Compare a pair whose sides are both right."""
+        """Compare the speed of two versions, both of which are right, and return the outcome.
+
+        A change of at most the fraction `threshold` counts as the same.
+        """
 
 
 def compare_counters(pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
-    """Compare the counters of both sides on the simulator."""
+    """Compare the simulator's counters of both versions, which their reports contain."""
     del pair
     if base is None or base.counters is None or head.counters is None:
         return Change("missing", "counters", "one version has no counters of the simulator")
@@ -54,12 +57,12 @@ def compare_counters(pair: Pair, head: Report, base: Report | None, threshold: f
 
 @dataclass(frozen=True)
 class Measured:
-    """Comparison of device times; both versions are interleaved in one run.
+    """Comparison of device times, with calls of both versions interleaved in one measurement.
 
     Attributes:
-        measure: Function that times a plan.
+        measure: Function that times the submissions of a plan.
         request: Function that makes a request from a submission's file and a problem's file.
-        seconds: The most time that the rounds of a pair may take, in seconds.
+        seconds: Most seconds that the timing rounds of one pair of versions may take.
     """
 
     measure: Measure
@@ -67,7 +70,7 @@ class Measured:
     seconds: float
 
     def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
-        """Measure both versions and compare them."""
+        """Time both versions on the GPU, and compare the times."""
         if base is None or base.precision is None or head.precision is None or pair.head is None:
             return Change("missing", "times", "one version cannot be run")
         plan = speed_plan.SpeedPlan(
@@ -95,18 +98,19 @@ class Measured:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Comparison of speed results from this folder with those in the base's file.
+    """Comparison of stored speed results: new ones from a folder, old ones from the base's file.
 
-    The counters of both sides are compared if the base's file has no result for a pair.
+    If the base's file has no speed result for a submission and problem, the counters of both
+    versions are compared instead.
 
     Attributes:
-        folder: Folder of this version's results.
+        folder: Folder with the speed results of the present version.
     """
 
     folder: Path
 
     def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
-        """Look up the results of both versions and compare them."""
+        """Find the stored speed results of both versions, and compare them."""
         before = pair.before.result if pair.before else None
         if before is None:
             return compare_counters(pair, head, base, threshold)

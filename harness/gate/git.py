@@ -1,4 +1,4 @@
-"""Calls of git whose names and contents are bytes, independent of the repository's settings."""
+"""Calls of git, in which file names and contents stay as stored, whatever the settings are."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ BLOB, LINK = "100", "120000"
 
 
 class RevisionError(HarnessError, ValueError):
-    """A revision that is unavailable; the message is one line and says what to do."""
+    """A git revision or path is unavailable; the message is one line and says what to do."""
 
 
 def ask(folder: Path, *arguments: str) -> str:
-    """Return the output of git; bytes that are not UTF-8 are decoded as by `os.fsdecode`.
+    """Return the output of a git command; bytes that are not UTF-8 are decoded by `os.fsdecode`.
 
     Raises:
         RevisionError: git is not installed or fails.
@@ -35,12 +35,12 @@ def ask(folder: Path, *arguments: str) -> str:
 
 
 def listed(folder: Path, *arguments: str) -> list[str]:
-    """Return the pieces of git's output with `-z`."""
+    """Return the pieces of a git command's output that NUL characters separate, as with `-z`."""
     return [piece for piece in ask(folder, *arguments).split("\0") if piece]
 
 
 def blobs(folder: Path, objects: Sequence[str]) -> Iterator[bytes]:
-    """Yield the contents of objects as they are stored, without filters, encodings and line ends.
+    """Yield the contents of git objects as stored, without filters, encodings and line ends.
 
     Raises:
         RevisionError: An object does not exist.
@@ -66,7 +66,7 @@ def blobs(folder: Path, objects: Sequence[str]) -> Iterator[bytes]:
 
 
 def in_commit(root: Path, commit: str, below: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return the mode and object of each file of a commit under some paths, by name."""
+    """Return mode and object name of each file of a commit at or below some paths, by file name."""
     found = {}
     for line in listed(root, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *below):
         facts, _, name = line.partition("\t")
@@ -76,7 +76,7 @@ def in_commit(root: Path, commit: str, below: Iterable[str]) -> dict[str, tuple[
 
 
 def in_index(root: Path, below: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return the mode and object of each tracked file under some paths, by name."""
+    """Return mode and object name of each tracked file at or below some paths, by file name."""
     found = {}
     for line in listed(root, "ls-files", "-z", "--stage", "--", *below):
         facts, _, name = line.partition("\t")

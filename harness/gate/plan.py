@@ -1,4 +1,4 @@
-"""The plan of a gate: which submissions are compared on which problems."""
+"""The plan of a gate: for each submission and problem, the old and the new version to compare."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from harness.problems.problem import Problem
 
 @dataclass(frozen=True)
 class Pair:
-    """One submission on one problem, on both sides.
+    """The old version (base) and the new version (head) of one submission on one problem.
 
     Attributes:
         submission: Name of the submission.
-        problem: The present problem, by which both sides are judged.
-        head: The present submission, if it fits the problem.
-        before: The base side, if the base's submission fits the problem.
-        fault: Why the head's file exists but does not fit the problem.
-        path: The head's file.
-        is_changed: Whether anything differs from the base.
-        unread: Why the base's file of this name exists but cannot be compared with.
+        problem: The present problem, by which both versions are judged.
+        head: The new version, if it fits the problem.
+        before: The old version, if it exists and fits the problem.
+        fault: If the head's file exists and does not fit the problem, the reason; else empty.
+        path: The file of the new version, if it exists.
+        is_changed: Whether submission or reference differ from the base, or the user wants all
+            compared.
+        unread: If the base's file of this name cannot be read, the reason; else empty.
     """
 
     submission: str
@@ -40,12 +41,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class GatePlan:
-    """Everything to compare.
+    """All pairs of versions that a gate compares.
 
     Attributes:
-        pairs: Both sides of each submission and problem.
-        rejected: Files that are not submissions and were not submissions in the base.
-        renamed: Old names by new names.
+        pairs: Old and new version for each submission and problem.
+        rejected: Present files that are not submissions, and have no submission of the same name in
+            the base.
+        renamed: For the new name of each renamed submission, its old name.
     """
 
     pairs: tuple[Pair, ...]
@@ -56,7 +58,7 @@ class GatePlan:
 def in_tree(
     tree: Tree, submissions: Sequence[Submission], problems: Sequence[Problem]
 ) -> dict[Key, Before]:
-    """Return the base side of each submission and problem in an older tree."""
+    """Return the old version for each of the submissions and each problem that it fits."""
     found = {}
     for problem in problems:
         # Both versions are judged by the present problem. An empty hash marks a problem that
@@ -76,7 +78,7 @@ def _is_as_it_was(tree: Tree, path: Path) -> bool:
 
 
 def unread(rejected: Iterable[Rejected]) -> dict[str, str]:
-    """Return why files of the base cannot be read, by name, if they may have been submissions."""
+    """Return, by name, why old files that may have been submissions cannot be read."""
     return {each.path.stem: each.message for each in rejected if not each.is_other}
 
 
@@ -88,14 +90,14 @@ def plan(
     everything: bool,
     unread: Mapping[str, str] | None = None,
 ) -> GatePlan:
-    """Pair the submissions of the head with those of the base.
+    """Return the plan that compares the present submissions with those of the base.
 
     Args:
-        head: The submissions under the paths now.
+        head: The present submissions and rejected files.
         problems: The present problems.
-        base: The base side, by submission and problem.
-        everything: Whether unchanged submissions count as changed.
-        unread: Why files of the base cannot be read, by name.
+        base: The old versions, by names of submission and problem.
+        everything: Whether unchanged submissions are compared too.
+        unread: For each old file that cannot be read, by name, the reason.
     """
     renamed = _renamed(head, base)
     new_names = {old: new for new, old in renamed.items()}

@@ -1,4 +1,4 @@
-"""Pairing of renamed submissions, so that a new name does not escape the comparison."""
+"""Pairing of submissions that were renamed, so that a renamed one is compared as well."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def renames(gone: Mapping[str, Before], added: Mapping[str, Submission]) -> dict
     """Pair removed submissions with new ones that have the same content, or half of the lines.
 
     Args:
-        gone: Submissions that only the base has, by name. Records have no text, so only equal
-            content pairs them.
+        gone: Submissions that only the base has, by name. A recorded one has no text, so it is
+            paired only with equal content.
         added: Submissions that only the head has, by name.
 
     Returns:
-        The old name of each new submission that replaces an old one.
+        For the name of each new submission that replaces an old one, the old name.
     """
     # All pairs are ranked and the best are taken first. Each name is used once.
     alike = [
@@ -51,6 +51,6 @@ def _likeness(before: Before, submission: Submission) -> float:
 
 
 def _code(path: Path) -> list[str]:
-    """Return the non-empty lines of a file, without comments and indentation."""
+    """Return the non-empty lines of a Python file, without comments and indentation."""
     lines = map(str.strip, without_comments(path.read_text()).splitlines())
     return [line for line in lines if line]

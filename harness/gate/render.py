@@ -1,4 +1,4 @@
-"""Decisions as tables, for a terminal and for GitHub."""
+"""Output of the gate's decisions: tables for a terminal and for GitHub, and annotations."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _HEADERS = ("verdict", "problem", "submission", "change", "judged by", "why")
 
 
 def terminal(decisions: Sequence[Decision]) -> str:
-    """Return a table for a terminal, with failing decisions first."""
+    """Return a table of the decisions for a terminal; those that fail the gate come first."""
     return _table(decisions, "simple", one_line)
 
 
 def github(decisions: Sequence[Decision]) -> str:
-    """Return a table in GitHub's Markdown, with failing decisions first."""
+    """Return a table of the decisions in GitHub's Markdown; those that fail the gate come first."""
     return _table(decisions, "github", markdown)
 
 
 def summary(decisions: Sequence[Decision], unchanged: int) -> str:
-    """Return the number of each outcome, in one line."""
+    """Return one line with the number of decisions for each outcome and of unchanged ones."""
     counts = Counter(decision.change.outcome for decision in decisions)
     parts = [f"{count} {outcome}" for outcome, count in sorted(counts.items())]
     if unchanged:
@@ -37,7 +37,7 @@ def summary(decisions: Sequence[Decision], unchanged: int) -> str:
 
 
 def workflow_commands(decisions: Sequence[Decision]) -> Iterator[str]:
-    """Yield workflow commands that make GitHub show a decision beside the file."""
+    """Yield workflow commands with which GitHub shows decisions at the lines of their files."""
     for decision in decisions:
         change = decision.change
         if not decision.is_worse and change.outcome not in ("ambiguous", "removed"):

@@ -1,7 +1,8 @@
-"""Submissions at a revision of a git repository, and in the working tree.
+"""Files of a git repository at a revision and in the working tree, for a comparison of both.
 
-Both sides are the bytes that git has stored. A checkout would apply one side's attributes (line
-ends, encodings, filters). So a change could decide how the other side is read.
+The bytes of both versions are those that git has stored. A checkout would apply the .gitattributes
+of one version (line ends, encodings, filters). So a change to .gitattributes could decide how the
+other version is read.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ _Found = dict[str, tuple[str, bytes]]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One version of some files and folders of a repository.
+    """One version of some files and folders of a repository, written to a folder.
 
     Attributes:
-        folder: Folder that has the files, under the same names as in the repository.
-        files: Mode and hash of the content of every file, by its name from the top folder.
-        outside: Targets of the links that lead out of the repository, by name. The folder does not
-            have these links, since their targets are not part of the version.
+        folder: Folder with the files, under the same relative names as in the repository.
+        files: Git's mode, and a hash of the content, for each file, by name relative to the top
+            folder.
+        outside: Targets of the symbolic links that lead out of the repository, by name of the link.
+            The folder does not have these links, since their targets are not part of the version.
     """
 
     folder: Path
@@ -41,21 +43,21 @@ class Snapshot:
     outside: Mapping[str, str]
 
     def where(self, name: str) -> Path | None:
-        """Return the place of a file or folder; None if this version does not have it."""
+        """Return the path of the file or folder `name`; None if this version does not have it."""
         there = self.folder / name
         return there if there.exists() else None
 
     def name(self, path: Path) -> str:
-        """Return the name in the repository of a path in this folder."""
+        """Return the name relative to the repository's top folder, for a path in `folder`."""
         return str(path.relative_to(self.folder))
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Two versions of some files and folders.
+    """An older and the present version of some files and folders of a repository.
 
     Attributes:
-        commit: Full name of the older revision.
+        commit: Full hash of the older version's commit.
         root: Top folder of the repository.
         base: The older version.
         head: The working tree, without the files that git ignores.
@@ -67,22 +69,22 @@ class Tree:
     head: Snapshot
 
     def name(self, path: Path) -> str | None:
-        """Return the name of a path of the working tree; None if it lies outside."""
+        """Return the name of a path relative to the top folder; None if it lies outside."""
         return _name(self.root, path)
 
     def changed(self) -> frozenset[str]:
-        """Return the names of files that changed or are gone."""
+        """Return the names of files that differ between both versions, or exist only in one."""
         names = self.base.files.keys() | self.head.files.keys()
         return frozenset(n for n in names if self.base.files.get(n) != self.head.files.get(n))
 
 
 def export(revision: str, paths: Sequence[Path], references: Sequence[Path], folder: Path) -> Tree:
-    """Write the present and the older version of some paths into a folder.
+    """Write the older and the present version of some paths to `folder`/base and `folder`/head.
 
     Args:
         revision: Any name that git accepts for a commit.
-        paths: Files and folders of one repository; they may be missing now.
-        references: More of them. A reference outside of the repository is left out.
+        paths: Files and folders of one repository. They need not exist in the working tree.
+        references: Files of references to write too, if they are in the repository.
         folder: An empty folder.
 
     Raises:
@@ -98,7 +100,7 @@ def export(revision: str, paths: Sequence[Path], references: Sequence[Path], fol
 
 
 def content_at(revision: str, path: Path) -> bytes | None:
-    """Return the content of a file at a revision; None if the revision does not have it.
+    """Return a file's content at a git revision; None if the revision does not have the file.
 
     Raises:
         RevisionError: The repository or the revision does not exist, or the path lies outside.
@@ -147,7 +149,7 @@ def _is_below(name: str, folders: Iterable[str]) -> bool:
 
 
 def _committed(root: Path, stored: _Stored, inside: Sequence[str]) -> _Found:
-    """Return the files of a commit under some paths, and the files to which their links lead."""
+    """Return the stored files at or below some paths, and the files to which links there lead."""
     found: _Found = {}
     wanted = list(inside)
     # Each pass reads the files that the links of the last pass lead to.
@@ -162,7 +164,7 @@ def _committed(root: Path, stored: _Stored, inside: Sequence[str]) -> _Found:
 
 
 def _present(root: Path, inside: Sequence[str]) -> _Found:
-    """Return the files now: what git has stored, replaced by what changed or is new on disk."""
+    """Return the present files: as git has stored them, or from disk if they changed or are new."""
     # Unchanged files come from git's store, not from disk. A checkout may have changed their bytes.
     stored = git.in_index(root, ())
     changed = set(git.listed(root, "diff-files", "-z", "--name-only"))
@@ -180,7 +182,7 @@ def _present(root: Path, inside: Sequence[str]) -> _Found:
 
 
 def _read(root: Path, stored: _Stored) -> _Found:
-    """Return the contents of files and links; leave out submodules."""
+    """Return the stored contents of files and symbolic links; leave out submodules."""
     files = {
         name: (mode, blob)
         for name, (mode, blob) in stored.items()
@@ -206,7 +208,7 @@ def _on_disk(root: Path, name: str) -> tuple[str, bytes] | None:
 
 
 def _target(entry: tuple[str, tuple[str, bytes]]) -> str | None:
-    """Return the target of a link within the repository; None for files and links out of it."""
+    """Return the name to which a symbolic link leads; None for a file or a link out of the tree."""
     name, (mode, content) = entry
     target = os.fsdecode(content)
     if mode != git.LINK or target.startswith("/"):
@@ -216,7 +218,7 @@ def _target(entry: tuple[str, tuple[str, bytes]]) -> str | None:
 
 
 def _write(folder: Path, found: _Found) -> Snapshot:
-    """Write files first and links last, so that no file is written through a link."""
+    """Write files first and links last, so that no file is written through a link; return both."""
     folder.mkdir()
     outside: dict[str, str] = {}
     try:
@@ -241,7 +243,7 @@ def _write(folder: Path, found: _Found) -> Snapshot:
 
 
 def _place(folder: Path, name: str) -> Path:
-    """Return the path of a file, and refuse names that git's tools refuse but a commit can have."""
+    """Return the path for a file name; refuse names such as `..`, which a bad commit can have."""
     if any(part in ("", ".", "..") for part in name.split("/")):
         raise RevisionError(f"{name!a} is not a valid file name; run: git fsck")
     return folder / name

@@ -1,4 +1,4 @@
-"""Evaluation of both sides of each changed pair, and the decision."""
+"""Evaluation of the old and new version of each changed submission, and the gate's decisions."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from harness.worker.supervisor import Deadlines
 
 @dataclass(frozen=True)
 class GateOptions:
-    """Options for running submissions, as in `Request`.
+    """The gate's options, most of which are settings of each evaluation.
 
     Attributes:
-        device, grid, seed, deadlines, call_budget, readable, untrusted, run: As in `Request`. A
-            recorded base decides the grid and seed of its pair.
+        device, grid, seed, deadlines, call_budget, readable, untrusted, run: As in `Request`. If
+            the old version is a recorded report, its grid and seed are used instead.
         jobs: Number of evaluations at a time.
-        engine: The engine that runs them.
-        allow_new: Whether a submission that the base does not have may pass.
+        engine: The engine that runs the evaluations.
+        allow_new: Whether a submission without an old version may pass the gate.
     """
 
     device: Device
@@ -56,7 +56,7 @@ class GateOptions:
     engine: EngineChoice = field(default_factory=EngineChoice)
 
     def request(self, submission: Path, problem: Path) -> Request:
-        """Return the request for an evaluation or a measurement."""
+        """Return the request for a submission's file on a problem's file, without cases."""
         return Request(
             submission=submission,
             problem=problem,
@@ -71,11 +71,11 @@ class GateOptions:
         )
 
     def measure(self, plan: SpeedPlan) -> Measurement:
-        """Time the entries of a plan while nothing else runs on that GPU.
+        """Time the submissions of a plan on a GPU on which the harness runs nothing else.
 
         Raises:
-            harness.speed.contender.ContenderError: A version cannot be timed or returned a wrong
-                output.
+            harness.speed.contender.ContenderError: A submission cannot be timed, or returned a
+                wrong output.
             EvaluationError: The engine cannot time anything.
         """
         with self.engine.start(1, 1) as engine:
@@ -84,7 +84,7 @@ class GateOptions:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A pair with its requests; None for a side that is not evaluated."""
+    """A pair of versions with a request for each; None for a version that is not evaluated."""
 
     pair: Pair
     head: Request | None = None
@@ -93,7 +93,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _EvaluatedPair:
-    """A pair with the results of its requests; None for a side that was not evaluated."""
+    """A pair of versions with a result for each; None for a version that was not evaluated."""
 
     pair: Pair
     head: Report | EvaluationError | None
@@ -103,7 +103,7 @@ class _EvaluatedPair:
 def decide(
     pairs: Sequence[Pair], options: GateOptions, evidence: Evidence, thresholds: Thresholds
 ) -> list[Decision]:
-    """Decide on every changed pair, in the order of the pairs.
+    """Evaluate every changed pair of versions, and return the decisions in the order of the pairs.
 
     Raises:
         harness.system.errors.MachineError: This machine cannot evaluate anything.
@@ -160,10 +160,12 @@ def _grid(request: Request, problem: Problem, submission: Submission) -> tuple[C
 
 
 def _recorded_cases(pair: Pair, head: Submission, report: Report) -> tuple[Case, ...]:
-    """Return the cases of a recorded check, except the own configuration, which every grid has.
+    """Return the cases of a recorded report, to be run again on the present submission.
+
+    The reference's own configuration is left out, because every grid has it.
 
     Raises:
-        RecordError: A case does not fit the present problem.
+        RecordError: A recorded case does not fit the present problem.
     """
     for case in report.cases:
         why_not = _why_no_case(pair.problem, case)
@@ -216,7 +218,7 @@ def _decision(
 def _change(
     sides: _EvaluatedPair, options: GateOptions, evidence: Evidence, threshold: float
 ) -> tuple[Change, int | None]:
-    """Return the change of a pair, and the line to blame."""
+    """Return the outcome for a pair of versions, and the line number that causes it, if known."""
     pair, before = sides.pair, sides.pair.before
     if pair.head is None:
         if pair.path is None:

@@ -16,27 +16,27 @@ _TABLE = "[tool.harness.gate]"
 
 
 class SettingsError(HarnessError, ValueError):
-    """Settings that cannot be used; the message is one line."""
+    """Settings in pyproject.toml that cannot be used; the message is one line that says why."""
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The fraction by which a time or a counter may change and still count as the same.
+    """The fractions by which a time or a counter may change and still count as the same.
 
     Attributes:
-        default: Threshold of problems without their own.
-        problems: Thresholds by the problem's name.
+        default: Threshold for problems that `problems` does not have.
+        problems: Thresholds of single problems, by name.
     """
 
     default: float = DEFAULT_THRESHOLD
     problems: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, problem: str) -> float:
-        """Return the threshold of a problem."""
+        """Return the threshold for the problem of this name."""
         return self.problems.get(problem, self.default)
 
     def no_looser_than(self, other: Thresholds) -> Thresholds:
-        """Return the smaller threshold for each problem."""
+        """Return, for each problem, the smaller one of the thresholds in `self` and `other`."""
         names = self.problems.keys() | other.problems.keys()
         return Thresholds(
             min(self.default, other.default),
@@ -45,7 +45,7 @@ class Thresholds:
 
 
 def read(folder: Path) -> Thresholds:
-    """Return the thresholds in a folder's pyproject.toml, or the defaults.
+    """Return the thresholds in a folder's pyproject.toml, or the defaults if it has no such file.
 
     Raises:
         SettingsError: The file is not TOML, or has an unknown setting or an invalid value.
@@ -55,7 +55,7 @@ def read(folder: Path) -> Thresholds:
 
 
 def parsed(content: bytes, path: Path) -> Thresholds:
-    """Return the thresholds in the content of such a file; `path` is for messages.
+    """Return the thresholds in the content of a pyproject.toml; `path` is for messages.
 
     Raises:
         SettingsError: The content is not TOML, or has an unknown setting or an invalid value.

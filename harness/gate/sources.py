@@ -1,4 +1,4 @@
-"""The two sides to compare, and the evidence, from the command line's arguments."""
+"""The versions to compare and the method of comparison, from the command line's arguments."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison to make.
+    """A comparison that the gate is to make.
 
     Attributes:
-        title: Name of the base, for people.
-        values: Origin of the values with which submissions are run.
-        plan: Both sides of each pair.
-        evidence: The evidence that decides on speed.
-        notes: Remarks for the reader, one line each.
+        title: Description of the old versions, for users, such as a revision and its commit.
+        values: Grid and seed with which submissions are run, in words.
+        plan: The old and new version of each submission on each problem.
+        evidence: The method that compares the speeds of two versions.
+        notes: Remarks for the user, one line each.
     """
 
     title: str
@@ -47,10 +47,12 @@ def with_file(
     *,
     everything: bool,
 ) -> Comparison:
-    """Compare with records in a file; `results` is the folder of this version's speed results.
+    """Return the comparison of the submissions under `paths` with the records in a file.
+
+    `results` is the folder with the speed results of the present version.
 
     Raises:
-        harness.gate.before.RecordError: The file does not contain records.
+        harness.gate.before.RecordError: The file cannot be read, or a line is not a record.
         UsageError: A path does not exist.
     """
     wanted = {problem.name for problem in problems}
@@ -70,11 +72,14 @@ def with_revision(
     *,
     everything: bool,
 ) -> Comparison:
-    """Compare with an older tree, which is exported to an empty folder and run again.
+    """Return the comparison of the submissions under `paths` with a git revision.
+
+    Both versions are exported to `folder`, which must be empty, so that both can be run.
 
     Raises:
-        harness.gate.revision.RevisionError: The revision does not exist.
-        UsageError: A path does not exist.
+        harness.gate.revision.RevisionError: The repository or the revision does not exist, or a
+            path lies outside.
+        UsageError: A path exists in neither version.
     """
     references = [problem.path for problem in problems]
     tree = export(revision, paths, references, folder.resolve())
@@ -103,7 +108,7 @@ def with_revision(
 
 
 def _on_side(side: Snapshot, names: Sequence[str]) -> Discovery:
-    """Return what one version has under some names."""
+    """Return the submissions and rejected files that one version has at or below some names."""
     there = [path for name in names if (path := side.where(name))]
     found = _without_folders(discover(there) if there else Discovery((), ()))
     outside = tuple(
@@ -117,7 +122,7 @@ def _on_side(side: Snapshot, names: Sequence[str]) -> Discovery:
 
 
 def _as_named(rejected: Rejected, tree: Tree) -> Rejected:
-    """Return a rejected file of the head under its name in the working tree."""
+    """Return a rejected file with its path in the working tree instead of the exported copy."""
     message = rejected.message.replace(str(tree.head.folder), str(tree.root))
     return replace(rejected, path=tree.root / tree.head.name(rejected.path), message=message)
 
@@ -140,7 +145,7 @@ def _evidence(options: GateOptions) -> Evidence:
 
 
 def _head(paths: Sequence[Path]) -> Discovery:
-    """Return what lies under the paths, which must exist."""
+    """Return the submissions and rejected files at or below the paths, which must exist."""
     require(paths)
     return _without_folders(discover(paths))
 
@@ -157,7 +162,7 @@ def _beside(
     head: Discovery,
     old: Discovery,
 ) -> list[str]:
-    """Return changed files that any submission may use, such as headers or sources of load()."""
+    """Return changed files that any submission may use, such as headers or sources of `load`."""
     accounted = {
         *(tree.name(path) for path in references),
         *_names(tree.head, head),

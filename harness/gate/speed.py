@@ -1,4 +1,4 @@
-"""Judgement of two versions' speed, from times or counters."""
+"""Comparison of the speeds of an old version (base) and a new one (head), by times or counters."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _DECIDING = (
 
 
 def by_times(head: Sequence[float], base: Sequence[float], threshold: float) -> Change:
-    """Compare device times of one run, in any unit."""
+    """Compare device times of both versions from one measurement, in any unit."""
     return _of_interval(ratio_of(head, base), min(len(head), len(base)), "times", threshold)
 
 
 def by_results(head: SpeedResult, base: SpeedResult, threshold: float) -> Change:
-    """Compare results of different runs, each relative to its own run's baseline."""
+    """Compare speed results from different measurements, by their ratios to the same baseline."""
     why = why_not_comparable(head, base)
     if why is None and head.baseline not in base.baselines:
         why = f"only one of them was measured with the baseline {head.baseline}"
@@ -57,10 +57,10 @@ def _of_interval(ratio: Interval, samples: int, evidence: str, threshold: float)
 
 
 def _outcome(ratio: Interval, threshold: float) -> Outcome:
-    """Return the outcome by the whole interval.
+    """Return the outcome for a ratio of head to base, by its whole confidence interval.
 
-    The lower limit is 1 / (1 + threshold), not 1 - threshold, so that swapped sides give the
-    reverse outcome.
+    The lower limit is 1 / (1 + threshold), not 1 - threshold, so that swapping head and base gives
+    the opposite outcome.
     """
     if ratio.low > 1 + threshold:
         return "slower"
@@ -72,10 +72,11 @@ def _outcome(ratio: Interval, threshold: float) -> Outcome:
 
 
 def by_counters(head: Totals, base: Totals, threshold: float) -> Change:
-    """Compare the counters of both sides. They are exact, so their intervals are points.
+    """Compare the simulator's counters of both versions, which are exact.
 
-    If some counters grow and none shrinks, the head is slower; the reverse is faster. If one
-    counter was traded for another, only a GPU can decide.
+    The head is slower if some counters grow by more than the threshold and none shrinks by more. It
+    is faster in the opposite case. If one counter grows and another shrinks, the outcome is
+    `ambiguous`, since only a GPU can decide.
     """
     ratios = {name: _ratio(getattr(head, key), getattr(base, key)) for name, key in _DECIDING}
     outcomes = {_outcome(Interval(r, r, r), threshold) for r in ratios.values()} - {"same"}
@@ -97,7 +98,7 @@ def _ratio(now: int, before: int) -> float:
 
 
 def percent(ratio: float) -> str:
-    """Format a ratio as a change in percent.
+    """Format a ratio of new to old as a change in percent.
 
     >>> percent(1.021), percent(0.5), percent(float("inf"))
     ('+2.1 %', '-50.0 %', 'from none to some')

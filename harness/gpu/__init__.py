@@ -1,4 +1,4 @@
-"""A real GPU through its driver: memory, streams, device times, clocks.
+"""Use of a real GPU through the CUDA driver: memory, streams, device times, clocks.
 
-The simulated device is in simulator/. The process that serves either device is in device/.
+The simulated GPU is in simulator/. The device process, which runs kernels on either, is in device/.
 """

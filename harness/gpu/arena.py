@@ -1,4 +1,4 @@
-"""Allocations of a GPU's memory, with a guard zone behind each and poison in all of them."""
+"""An allocator of GPU memory, with a guard zone behind each allocation and poison in new ones."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _WORD = 4
 
 @dataclass(frozen=True)
 class _Block:
-    """A piece of memory that one allocation at a time owns.
+    """A piece of memory that belongs to at most one allocation at a time.
 
     Attributes:
-        start: First address.
+        start: First device address.
         size: Size in bytes.
-        handle: Handle of the block's own pages, or None if it is cut from a slab.
+        handle: Driver's handle of the block's pages, or None if the block is a part of a slab.
     """
 
     start: int
@@ -50,16 +50,17 @@ class _Block:
 
 
 class Arena:
-    """The allocations in one range of addresses.
+    """An allocator of GPU memory in one reserved range of device addresses.
 
-    A freed block is kept for later allocations of the same size, which then get its address again.
+    A freed block is kept for later allocations of the same size, which then get the same address.
 
-    Overruns are found in two ways. The guard zone shows a write just behind an allocation.
-    Addresses without memory behind each page-backed block turn a far access into a fault.
+    Accesses beyond an allocation are found in two ways. A changed guard zone shows a write just
+    behind an allocation. Addresses without memory follow each block that has pages of its own, so a
+    far access faults.
     """
 
     def __init__(self, driver: Driver, limit: int, stopwatch: Stopwatch) -> None:
-        """Reserve the addresses; at most `limit` bytes are allocated at a time."""
+        """Reserve the range of addresses; allocations may take `limit` bytes at a time."""
         self._driver = driver
         self._stopwatch = stopwatch
         self._poisoned: set[int] = set()
@@ -76,14 +77,14 @@ class Arena:
         self._pattern: Tensor | None = None
 
     def allocate(self, nbytes: int, *, owned: bool) -> int:
-        """Return the address of `nbytes` bytes and a guard zone behind them, all of it `POISON`.
+        """Return the address of a new allocation; it and its guard zone are filled with `POISON`.
 
         Args:
             nbytes: Size in bytes.
-            owned: Whether host code requested the memory and must free it.
+            owned: Whether host code requested the memory with cudaMalloc and must free it.
 
         Raises:
-            OutOfDeviceMemory: Less memory is left.
+            OutOfDeviceMemory: Fewer than `nbytes` bytes are left.
         """
         if nbytes <= 0 or self.live_bytes + nbytes > self.limit:
             raise OutOfDeviceMemory(
@@ -105,7 +106,7 @@ class Arena:
         return block.start
 
     def free(self, address: int) -> Allocation:
-        """Free an allocation and return its record.
+        """Free an allocation and return its record, with `is_live` False.
 
         Raises:
             NotAnAllocation: `address` is not the start of a live allocation.
@@ -119,7 +120,7 @@ class Arena:
         return replace(freed, is_live=False)
 
     def poison_free(self) -> None:
-        """Fill all free blocks with `POISON` in advance, so that a timed call need not."""
+        """Fill all free blocks with `POISON`, so that a timed call need not do it."""
         for blocks in self._free.values():
             for block in blocks:
                 if block.start not in self._poisoned:
@@ -127,7 +128,7 @@ class Arena:
                     self._poisoned.add(block.start)
 
     def add_variable(self, address: int, nbytes: int) -> None:
-        """Record a module's variable as an allocation that is never freed."""
+        """Record a `__device__` variable of a module as an allocation that is never freed."""
         if address not in self._live:
             self._live[address] = Allocation(
                 address, nbytes, is_live=True, serial=next(self._serials)
@@ -135,16 +136,16 @@ class Arena:
             insort(self._starts, address)
 
     def find(self, address: int) -> Allocation | None:
-        """Return the allocation that contains the address, or None."""
+        """Return the live allocation that contains an address, or None."""
         at = bisect_right(self._starts, address) - 1
         found = self._live[self._starts[at]] if at >= 0 else None
         return found if found and address < found.end else None
 
     def within(self, address: int, nbytes: int) -> Allocation:
-        """Return the allocation that contains `nbytes` bytes from the address.
+        """Return the live allocation that contains all of the `nbytes` bytes from an address.
 
         Raises:
-            NotAnAllocation: No allocation contains them.
+            NotAnAllocation: No allocation contains all of these bytes.
         """
         found = self.find(address)
         if found is None or nbytes < 0 or address + nbytes > found.end:
@@ -152,11 +153,11 @@ class Arena:
         return found
 
     def leaks(self) -> list[Allocation]:
-        """Return the allocations that host code made with cudaMalloc and has not freed."""
+        """Return the live allocations that host code made with cudaMalloc and has not freed."""
         return [each for each in self._live.values() if each.is_owned]
 
     def overwritten(self) -> list[Allocation]:
-        """Return the allocations whose guard zone has changed, and restore the zones."""
+        """Return the live allocations whose guard zone has changed, and restore these zones."""
         allocations = [self._live[start] for start in self._blocks]
         if not allocations:
             return []
@@ -189,7 +190,7 @@ class Arena:
         return self._free[size].pop()
 
     def _make(self, size: int) -> None:
-        """Add at least one free block of that size."""
+        """Add at least one free block of `size` bytes."""
         if size < _SLAB:
             slab = self._block(_SLAB)
             self._poisoned.discard(slab.start)
@@ -210,7 +211,7 @@ class Arena:
         self._next += size + self._pages.granularity
 
     def _trim(self) -> None:
-        """Return the memory of free page-backed blocks to the driver."""
+        """Return the memory of free blocks that have pages of their own to the driver."""
         self._driver.call("cuCtxSynchronize")
         torch.cuda.empty_cache()
         for blocks in self._free.values():
@@ -226,7 +227,7 @@ def _with_pages(blocks: Iterable[_Block]) -> list[_Block]:
 
 
 def _size_of_block(nbytes: int, granularity: int) -> int:
-    """Return the size of the block for an allocation of `nbytes` bytes and its guard zone.
+    """Return the size in bytes of the block for `nbytes` bytes and their guard zone.
 
     >>> [_size_of_block(nbytes, 2 << 20) for nbytes in (1, 256, 257, 1 << 20, 2 << 20)]
     [512, 512, 1024, 2097152, 4194304]

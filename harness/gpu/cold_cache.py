@@ -1,4 +1,4 @@
-"""Emptying of a GPU's L2 cache, so that no timed call finds its data there."""
+"""Emptying of a GPU's L2 cache, so that a timed call finds none of its data in the cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FLUSHES = 2
 
 
 class ColdCache:
-    """The L2 cache of the GPU that torch uses."""
+    """Empties the L2 cache of the GPU that torch uses."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -20,10 +20,10 @@ class ColdCache:
         self._flush = torch.zeros(words, dtype=torch.int64, device="cuda")
 
     def empty(self) -> None:
-        """Evict everything from the cache, including persisting lines.
+        """Evict all data from the L2 cache, including persisting lines.
 
-        It is emptied by reads. Writes would leave dirty lines, and the timed call would have to
-        write them back first.
+        The method reads other memory of twice the cache's size. Writes would leave dirty lines, and
+        the timed call would have to write them back first.
         """
         self._driver.forget_persisting_lines()
         self._flush.amax()

@@ -1,7 +1,7 @@
 """The CUDA driver's functions that torch does not offer, called through ctypes.
 
-The driver's interface is stable across releases. Every call uses the context that torch makes
-current in a thread with its first operation on the GPU.
+The driver's interface is stable across releases. Every call uses torch's CUDA context, which torch
+makes current in a thread at the thread's first operation on the GPU.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _TYPE_NAMES = {
 
 
 class DriverError(RuntimeError):
-    """A failed call of the driver; the message has the function's name and CUDA's error.
+    """A function of the CUDA driver failed; the message has its name and CUDA's error text.
 
     Attributes:
-        status: The CUresult. Its numbers are those of cudaError_t.
+        status: The CUresult, whose numbers equal those of cudaError_t.
         text: CUDA's description of the error.
     """
 
@@ -50,7 +50,7 @@ class _IpcHandle(ctypes.Structure):
 
 @dataclass(frozen=True)
 class _Memory:
-    """Device memory in the form that `torch.as_tensor` accepts."""
+    """A piece of device memory in the form that `torch.as_tensor` accepts."""
 
     address: int
     shape: tuple[int, ...]
@@ -68,7 +68,7 @@ class _Memory:
 
 
 class Driver:
-    """The driver library, libcuda."""
+    """The functions of the driver library, libcuda."""
 
     def __init__(self) -> None:
         # This makes torch's context current in this thread.
@@ -76,10 +76,10 @@ class Driver:
         self._library = ctypes.CDLL("libcuda.so.1")
 
     def allocate(self, nbytes: int) -> int:
-        """Return the address of memory outside torch's allocator.
+        """Allocate device memory outside torch's allocator, and return the address.
 
-        A block of torch's allocator can contain other tensors too. Another process that opens one
-        of these tensors sees the whole block.
+        Memory from torch's allocator must not be exported: its blocks can contain other tensors
+        too, and a process that opens one tensor sees the whole block.
         """
         address = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(nbytes))
@@ -90,13 +90,13 @@ class Driver:
         self.call("cuMemFree_v2", ctypes.c_uint64(address))
 
     def export(self, address: int) -> str:
-        """Return the handle with which another process opens this memory, in hexadecimal."""
+        """Return a handle, in hexadecimal, with which another process opens this memory."""
         handle = _IpcHandle()
         self.call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(address))
         return bytes(handle).hex()
 
     def open(self, handle: str) -> int:
-        """Return the address of another process's memory in this process."""
+        """Map memory that another process exported, and return its address in this process."""
         address = ctypes.c_uint64()
         opened = _IpcHandle.from_buffer_copy(bytes.fromhex(handle))
         flags = ctypes.c_uint(_LAZY_PEER_ACCESS)
@@ -104,15 +104,15 @@ class Driver:
         return address.value
 
     def close(self, address: int) -> None:
-        """Close memory that `open` returned."""
+        """Unmap memory that `open` mapped."""
         self.call("cuIpcCloseMemHandle", ctypes.c_uint64(address))
 
     def forget_persisting_lines(self) -> None:
-        """Reset persisting lines of the L2 cache to normal ones."""
+        """Make the persisting lines of the L2 cache normal lines, so that they can be evicted."""
         self.call("cuCtxResetPersistingL2Cache")
 
     def kernel(self, ptx: bytes, name: bytes) -> int:
-        """Load a kernel from PTX and return it; it stays loaded for the life of the process."""
+        """Load a module from PTX; return a permanent handle of its kernel `name`."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))
         self.call("cuModuleGetFunction", ctypes.byref(function), module, ctypes.c_char_p(name))
@@ -120,7 +120,7 @@ class Driver:
         return function.value
 
     def launch(self, kernel: int, blocks: int, threads: int, words: Sequence[int]) -> None:
-        """Enqueue a kernel on torch's current stream; its arguments are 64-bit words."""
+        """Launch a kernel on torch's current stream, with 64-bit words as its arguments."""
         values = (ctypes.c_uint64 * len(words))(*words)
         start, size = ctypes.addressof(values), ctypes.sizeof(ctypes.c_uint64)
         arguments = (ctypes.c_void_p * len(words))(*(start + size * i for i in range(len(words))))
@@ -135,9 +135,9 @@ class Driver:
         )
 
     def host_word(self) -> ctypes.c_uint64:
-        """Return a word of host memory, set to 0, that kernels see at the same address.
+        """Return a 64-bit word of host memory, set to 0, which kernels see at the same address.
 
-        It exists for the life of the process.
+        The word is never freed.
         """
         address = ctypes.c_void_p()
         size = ctypes.sizeof(ctypes.c_uint64)
@@ -157,10 +157,10 @@ class Driver:
 
 
 def current_stream() -> ctypes.c_void_p:
-    """Return torch's current stream as a driver handle."""
+    """Return the driver's handle of torch's current stream."""
     return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
 
 
 def tensor_at(address: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Return a contiguous tensor over existing memory, which must outlive the tensor."""
+    """Return a contiguous tensor over existing device memory, which must outlive the tensor."""
     return torch.as_tensor(_Memory(address, shape, dtype), device="cuda")

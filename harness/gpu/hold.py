@@ -1,4 +1,4 @@
-"""A kernel that keeps every multiprocessor busy while the work to be timed is queued behind it."""
+"""A kernel that keeps every multiprocessor busy while the host queues the work to be timed."""
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ together:
 
 
 class Hold:
-    """A kernel that occupies the whole GPU, without work of its own, until `end`.
+    """A kernel that occupies the whole GPU, without computing anything, until `end` is called.
 
-    Each `begin` gets the next ticket. A kernel waits until the flag reaches its ticket, so a late
-    one that was already released does not wait.
+    Each launch by `begin` gets the next number. The kernel waits until a flag in host memory
+    reaches this number, which `end` writes. So a kernel that starts late, after its `end`, does not
+    wait.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -65,7 +66,7 @@ class Hold:
         self._flag = driver.host_word()
 
     def begin(self) -> None:
-        """Enqueue the kernel on torch's current stream.
+        """Launch the waiting kernel on torch's current stream.
 
         Raises:
             harness.gpu.driver.DriverError: The driver refuses the launch.
@@ -75,5 +76,5 @@ class Hold:
         self._driver.launch(self._kernel, self._blocks, _THREADS, arguments)
 
     def end(self) -> None:
-        """Release the device to the work that was queued meanwhile."""
+        """Let the waiting kernel end, so that the GPU runs the work that was queued meanwhile."""
         self._flag.value = self._ticket

@@ -1,7 +1,7 @@
-"""Shares of a GPU's memory: an account that all harness processes of a user share.
+"""Reservations of a GPU's memory, known to all harness processes of a user.
 
-A case at a problem's own size takes gigabytes, both in the judging process and in the worker. As
-many cases run at a time as fit. The others wait until a share is returned.
+A case at the reference's own size takes gigabytes, both in the judging process and in the device
+process. As many such cases run at a time as fit. The others wait until a reservation ends.
 """
 
 from __future__ import annotations
@@ -29,31 +29,34 @@ _OF_TWO_PROCESSES = 3 << 29
 
 
 def of_current_gpu() -> MemoryBudget:
-    """Return the account of the GPU that this process computes on."""
+    """Return the memory budget of the GPU that this process computes on."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return MemoryBudget(str(properties.uuid), int(_SHARED_OUT * properties.total_memory))
 
 
 def bytes_needed(elements: int) -> int:
-    """Return the bytes that a case needs, from the elements of inputs, weights and output."""
+    """Return the GPU memory in bytes that a case needs.
+
+    `elements` is the number of elements of inputs, weights and output together.
+    """
     return int(4 * elements * _COPIES) + _OF_TWO_PROCESSES
 
 
 def evaluations_that_fit() -> int:
-    """Return how many evaluations at a time leave room for one case at a problem's own size."""
+    """Return how many evaluations can run at a time beside one case at a reference's own size."""
     total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
     return max(1, int((1 - _SHARED_OUT) * total) // _OF_TWO_PROCESSES)
 
 
 class MemoryBudget:
-    """The account of one GPU, in a locked JSON file.
+    """The memory of one GPU that processes have reserved, recorded in a locked JSON file.
 
-    A file survives processes, and a process may be killed while it holds a share. So entries are
-    kept by process, and entries of processes that no longer exist do not count.
+    A process may be killed while it holds a reservation, and the file remains. So each reservation
+    is stored with its process, and those of processes that no longer exist do not count.
 
     Args:
         name: Name of the GPU, unique on this machine.
-        capacity: Bytes that all shares together may take.
+        capacity: Bytes that all reservations together may take.
         folder: Folder of the file; by default the folder of temporary files.
     """
 
@@ -64,9 +67,9 @@ class MemoryBudget:
 
     @contextmanager
     def share(self, size: int) -> Iterator[None]:
-        """Wait until `size` bytes are free, and hold them within the context.
+        """Wait until `size` bytes are not reserved, and reserve them within the context.
 
-        A request above the capacity is granted when no other process holds a share.
+        A size above the capacity is reserved when no other process has a reservation.
         """
         while not self._take(size):
             time.sleep(_LOOK_SECONDS)
@@ -77,7 +80,7 @@ class MemoryBudget:
 
     @property
     def held(self) -> int:
-        """Bytes that processes hold now."""
+        """Number of bytes that living processes have reserved."""
         with self._entries() as (_, entries):
             return sum(entries.values())
 
@@ -99,7 +102,7 @@ class MemoryBudget:
 
     @contextmanager
     def _entries(self) -> Iterator[tuple[IO[str], dict[str, int]]]:
-        """Yield the file, locked, and the shares of living processes by process."""
+        """Lock the file; yield it, and the bytes that each living process has reserved."""
         with self._path.open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
@@ -117,7 +120,7 @@ def _write(file: IO[str], entries: dict[str, int]) -> None:
 
 
 def _own_key() -> str:
-    """Return the key of this process; a later process with the same number has another key."""
+    """Return a name for this process that no later process has: its number and its start time."""
     return f"{os.getpid()} {_started(os.getpid())}"
 
 
@@ -127,7 +130,7 @@ def _is_there(key: str) -> bool:
 
 
 def _started(process: int) -> str:
-    """Return the start time of a process in the kernel's clock ticks; empty if none exists."""
+    """Return the start time of a process in clock ticks since boot; "" if it does not exist."""
     try:
         status = Path(f"/proc/{process}/stat").read_text()
     except OSError:

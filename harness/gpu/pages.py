@@ -1,4 +1,4 @@
-"""Pages of a GPU's memory at chosen addresses, through the driver's virtual memory management."""
+"""GPU memory at chosen device addresses, through the driver's virtual memory management."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _READ_AND_WRITE = 3
 
 
 class _Location(ctypes.Structure):
-    """The driver's `CUmemLocation`."""
+    """The driver's struct `CUmemLocation`."""
 
     _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
 
 
 class _Properties(ctypes.Structure):
-    """The driver's `CUmemAllocationProp`."""
+    """The driver's struct `CUmemAllocationProp`."""
 
     _fields_ = (
         ("type", ctypes.c_int),
@@ -33,22 +33,22 @@ class _Properties(ctypes.Structure):
 
 
 class _Access(ctypes.Structure):
-    """The driver's `CUmemAccessDesc`."""
+    """The driver's struct `CUmemAccessDesc`."""
 
     _fields_ = (("location", _Location), ("flags", ctypes.c_int))
 
 
 class Pages:
-    """One reserved range of addresses, parts of which are backed by memory.
+    """One reserved range of device addresses, to parts of which memory is mapped.
 
     Attributes:
-        base: First address.
+        base: First device address.
         size: Size of the range in bytes.
-        granularity: Unit of the sizes and places of parts, in bytes.
+        granularity: Size in bytes of which sizes and addresses of mapped parts are multiples.
     """
 
     def __init__(self, driver: Driver, size: int, wanted: int) -> None:
-        """Reserve `size` bytes of addresses, at `wanted` if the driver allows that."""
+        """Reserve `size` bytes of addresses, beginning at `wanted` if the driver allows that."""
         self._driver = driver
         device = ctypes.c_int()
         driver.call("cuCtxGetDevice", ctypes.byref(device))
@@ -75,10 +75,10 @@ class Pages:
         self.size = size
 
     def back(self, address: int, nbytes: int) -> int:
-        """Map new memory to addresses and return its handle, for `strip`.
+        """Map new memory at an address; return the memory's handle, which `strip` needs.
 
         Raises:
-            harness.gpu.driver.DriverError: No memory is left.
+            harness.gpu.driver.DriverError: The GPU has too little free memory.
         """
         handle = ctypes.c_uint64()
         self._driver.call(
@@ -95,6 +95,6 @@ class Pages:
         return handle.value
 
     def strip(self, address: int, nbytes: int, handle: int) -> None:
-        """Unmap memory from its addresses, which must not be in use any more, and free it."""
+        """Unmap memory from its address and free it; no queued work may use it any more."""
         self._driver.call("cuMemUnmap", ctypes.c_uint64(address), ctypes.c_size_t(nbytes))
         self._driver.call("cuMemRelease", ctypes.c_uint64(handle))

@@ -1,4 +1,4 @@
-"""The reference's time, measured when a submission takes too long to be timed."""
+"""Time of the reference's model on a GPU, measured if a submission is too slow to be timed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.problems.problem import Problem
 
 
 def reference_seconds(problem: Problem, case: Case) -> float | None:
-    """Return the seconds of the second eager call of `Model` on the GPU; None if it cannot run."""
+    """Return the wall-clock seconds of `Model`'s second eager call on the GPU; None if it fails."""
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             model = problem.model(**case.arguments).cuda()

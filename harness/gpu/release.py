@@ -1,4 +1,4 @@
-"""CUDA releases that a machine with a GPU can run."""
+"""The CUDA releases of the driver and of torch, which decide what a machine's GPU can run."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from harness.compiler.toolchain import CudaOfGpu
 
 
 def cuda_here() -> CudaOfGpu | None:
-    """Return the CUDA of this machine's driver and torch; None if torch sees no GPU."""
+    """Return the CUDA releases of this machine's driver and torch; None if torch sees no GPU."""
     return cuda_of_gpu() if torch.cuda.is_available() else None
 
 
 def cuda_of_gpu() -> CudaOfGpu:
-    """Return the CUDA release of the driver, and the one that torch was built for.
+    """Return the newest CUDA release of the driver, and the release that torch was built for.
 
-    The driver's function needs no context; https://docs.nvidia.com/cuda/cuda-driver-api,
-    "cuDriverGetVersion". If a compatibility package stands in front of the driver, it returns the
-    release that the package supports.
+    cuDriverGetVersion needs no context (https://docs.nvidia.com/cuda/cuda-driver-api). If a CUDA
+    compatibility package replaces the driver library, the function returns the release that the
+    package supports.
     """
     version = ctypes.c_int()
     ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))

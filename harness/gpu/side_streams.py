@@ -1,4 +1,4 @@
-"""A GPU's streams beside torch's default one, all timed by one stopwatch."""
+"""The streams that a submission creates in addition to the default stream, and their events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCKING, _NON_BLOCKING = 0, 1
 
 
 class SideStreams:
-    """Side streams by number, and the events recorded on them by ticket."""
+    """The streams that a submission created, by number, and events recorded on them, by ticket."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -24,7 +24,7 @@ class SideStreams:
         self._start: torch.cuda.Event | None = None
 
     def create(self, stream: int, *, is_blocking: bool) -> None:
-        """Create a stream; a blocking stream and the default stream wait for each other."""
+        """Create stream number `stream`; a blocking one synchronizes with the default stream."""
         handle = ctypes.c_void_p()
         flags = ctypes.c_uint(_BLOCKING if is_blocking else _NON_BLOCKING)
         self._driver.call("cuStreamCreate", ctypes.byref(handle), flags)
@@ -34,7 +34,7 @@ class SideStreams:
             made.wait_event(self._start)
 
     def destroy(self, stream: int) -> None:
-        """Destroy a stream when its work is done."""
+        """Destroy a stream after its queued work has ended."""
         # The stopwatch's end event is recorded on the default stream, so that stream must wait for
         # this one's work.
         torch.cuda.default_stream().wait_stream(self._streams[stream])
@@ -42,31 +42,31 @@ class SideStreams:
         self._driver.call("cuStreamDestroy_v2", ctypes.c_void_p(handle))
 
     def on(self, stream: int) -> AbstractContextManager[None]:
-        """Return a context in which work goes to that stream."""
+        """Return a context in which torch queues work on this stream."""
         return torch.cuda.stream(self._of(stream))
 
     def record(self, ticket: int, stream: int) -> None:
-        """Record an event under `ticket` after the work that the stream has so far."""
+        """Record an event after all work queued on a stream so far, and store it under `ticket`."""
         self._events[ticket] = self._of(stream).record_event()
 
     def wait(self, stream: int, ticket: int) -> None:
-        """Make the stream's next work wait for the event under `ticket`."""
+        """Make later work of a stream wait for the event that was recorded under `ticket`."""
         if event := self._events.get(ticket):
             self._of(stream).wait_event(event)
 
     def forget_tickets(self) -> None:
-        """Drop all tickets; none of them is used again."""
+        """Drop all recorded events; their tickets are not used again."""
         self._events.clear()
 
     def fork(self, start: torch.cuda.Event) -> None:
-        """Make the next work on every stream, including streams created later, wait for `start`."""
+        """Make later work of every stream, even of streams created later, wait for `start`."""
         self._start = start
         if self._streams:
             for stream in self._all():
                 stream.wait_event(start)
 
     def join(self) -> None:
-        """Make the next work on torch's current stream wait for all work so far."""
+        """Make later work of torch's current stream wait for all work queued on any stream."""
         if self._streams:
             current = torch.cuda.current_stream()
             for stream in self._all():

@@ -1,4 +1,4 @@
-"""The state of a GPU: clock, power, temperature, and throttling."""
+"""The state of a GPU, read through NVML: clock, power, temperature, and throttling."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class State:
     """The state of a GPU at one moment.
 
     Attributes:
-        clock_mhz: Clock of the multiprocessors.
-        power_watts: Power draw.
-        temperature_celsius: Temperature of the chip.
-        reasons: The reasons why its clock is not higher, apart from idling.
+        clock_mhz: Clock of the multiprocessors in MHz.
+        power_watts: Power draw in watts.
+        temperature_celsius: Temperature of the chip in degrees Celsius.
+        reasons: Reasons why the clock is not higher, in words; idling is left out.
     """
 
     clock_mhz: float
@@ -29,8 +29,8 @@ class State:
     def is_throttled(self) -> bool:
         """True if heat or the power supply slows the GPU down.
 
-        The ordinary power limit does not count. Heavy kernels reach it, and it affects all
-        contenders alike.
+        The ordinary power limit does not count, because heavy kernels reach it, and it affects all
+        timed programs alike.
         """
         return not _THROTTLING.isdisjoint(self.reasons)
 
@@ -52,7 +52,7 @@ _REASONS: Mapping[int, str] = {
 
 
 def reasons_in(bits: int) -> tuple[str, ...]:
-    """Return NVML's reasons for a clock, in words.
+    """Return the words for the bits of NVML's mask of reasons why a clock is not higher.
 
     >>> reasons_in(0x1 | 0x4 | 0x20)
     ('heat, by the driver', 'power limit')
@@ -61,7 +61,7 @@ def reasons_in(bits: int) -> tuple[str, ...]:
 
 
 class Monitor:
-    """Context manager that reads the state of the GPU that torch uses."""
+    """Context manager that reads the state of the GPU that torch uses, through NVML."""
 
     def __enter__(self) -> Monitor:
         pynvml.nvmlInit()
@@ -73,11 +73,11 @@ class Monitor:
         pynvml.nvmlShutdown()
 
     def driver(self) -> str:
-        """Return the driver's version."""
+        """Return the version of the GPU's driver."""
         return str(pynvml.nvmlSystemGetDriverVersion())
 
     def state(self) -> State:
-        """Return the GPU's state now."""
+        """Return the present state of the GPU."""
         reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._gpu)
         return State(
             clock_mhz=float(pynvml.nvmlDeviceGetClockInfo(self._gpu, pynvml.NVML_CLOCK_SM)),
@@ -90,7 +90,7 @@ class Monitor:
 
 
 def describe_gpu() -> dict[str, str | float]:
-    """Return the GPU that torch uses, and the versions and clock that its times depend on."""
+    """Return the GPU's name, driver and clock, and the versions of CUDA, torch and cuDNN."""
     with Monitor() as monitor:
         state = monitor.state()
         return {

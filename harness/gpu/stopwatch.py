@@ -1,4 +1,4 @@
-"""Device time of queued work, without the time that the host needs to queue it."""
+"""Measurement of the time that a GPU needs for queued work, without the host's time to queue it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _Span = tuple[torch.cuda.Event, torch.cuda.Event]
 
 
 class Stopwatch:
-    """Device time of one call's work on all streams.
+    """Measures the device time of one call's work on all streams.
 
-    The whole device is held while work is queued, so the work then runs without gaps. If the host
-    waits for the device in between, each part is held and timed separately. Nothing is held or
-    timed outside of `begin` and `stop`.
+    A `Hold` kernel occupies the device while the host queues work, so the work then runs without
+    gaps. If the host waits for the device in between, each part is held and timed separately.
+    Nothing is held or timed outside of `begin` and `stop`.
 
-    Events around work that is not held would measure the host as well: the device would wait for
-    each launch.
+    Without the hold, events around the work would also measure the host, because the device would
+    wait for each launch.
     """
 
     def __init__(self, driver: Driver, beside: SideStreams) -> None:
@@ -36,7 +36,7 @@ class Stopwatch:
         self._uncounted: list[_Span] = []
 
     def begin(self) -> None:
-        """Start to time the work that is queued."""
+        """Begin to time all work that is queued from now on."""
         torch.cuda.synchronize()
         self._hold = self._hold or Hold(self._driver)
         self._counted, self._uncounted = [], []
@@ -44,7 +44,7 @@ class Stopwatch:
 
     @contextmanager
     def queueing(self, *, waits: bool = False) -> Iterator[None]:
-        """Enclose code that queues work; `waits` is true if the host waits for the device in it."""
+        """Enclose code that queues work to time; `waits` is true if it waits for the device."""
         if not self._is_running:
             yield
             return
@@ -63,7 +63,7 @@ class Stopwatch:
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Enclose code that queues work other than the call's own; its time is subtracted."""
+        """Enclose code that queues work of the harness, whose device time is subtracted."""
         if self._open is None and not self._is_waiting:
             yield
             return
@@ -79,7 +79,7 @@ class Stopwatch:
             self._beside.fork(end)
 
     def stop(self) -> float:
-        """Wait for the device, and return the milliseconds of its work since `begin`; 0 for none.
+        """Wait for the device; return the milliseconds of its work since `begin`, 0 without work.
 
         Raises:
             torch.AcceleratorError: A kernel has broken the context.
@@ -90,7 +90,7 @@ class Stopwatch:
         return _sum(self._counted) - _sum(self._uncounted)
 
     def _start(self) -> None:
-        """Hold the device if it is not held already."""
+        """Occupy the device with the `Hold` kernel, unless it is occupied already."""
         if self._open is None and self._hold:
             with torch.cuda.stream(torch.cuda.default_stream()):
                 self._hold.begin()
@@ -98,7 +98,7 @@ class Stopwatch:
             self._beside.fork(self._open)
 
     def _pause(self) -> None:
-        """Release the device to the queued work, and end this timed part behind it."""
+        """Let the device run the queued work, and record the end of this timed part behind it."""
         if self._open is not None and self._hold:
             with torch.cuda.stream(torch.cuda.default_stream()):
                 self._beside.join()

@@ -1,4 +1,4 @@
-"""GPU memory of one process that another process opens, so that large tensors are not sent."""
+"""A window: GPU memory that two processes share, so that they need not send large tensors."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Placed = list[dict[str, Any]]
 
 
 class ExportedMemory:
-    """The memory, in the process that owns it."""
+    """A window of GPU memory, in the process that allocates it."""
 
     is_alive = True
-    """True always; `Shared` asks this of every server."""
+    """Always True; `Shared` needs this attribute."""
 
     def __init__(self) -> None:
         self._driver = Driver()
@@ -36,7 +36,7 @@ class ExportedMemory:
         """The handle by which the other process opens the memory; `make_room` changes it."""
 
     def make_room(self, nbytes: int) -> None:
-        """Make the window at least `nbytes` large; a larger window loses its content.
+        """Make the window at least `nbytes` bytes large; enlarging it loses the content.
 
         Raises:
             harness.gpu.driver.DriverError: Too little memory is left, or processes cannot share
@@ -50,16 +50,16 @@ class ExportedMemory:
         self.handle = self._driver.export(self._address)
 
     def put(self, tensors: Sequence[Tensor], room: int = 0) -> Placed:
-        """Copy tensors into the window, enlarged if needed, and leave `room` bytes behind them."""
+        """Copy tensors into the window; leave room for `room` bytes behind them; return offsets."""
         self.make_room(end_of(tensors) + room)
         return _copied(self._address, tensors)
 
     def at(self, placed: Placed) -> tuple[Tensor, ...]:
-        """Return tensors over the window's memory, valid until it is overwritten."""
+        """Return tensors over the window's memory at the given offsets, valid until overwritten."""
         return _tensors(self._address, placed)
 
     def close(self) -> None:
-        """Free the memory; `make_room` allocates it again."""
+        """Free the window's memory; `make_room` can allocate it again."""
         if self._size:
             self._driver.free(self._address)
         self._address = self._size = 0
@@ -70,12 +70,12 @@ _windows: Shared[None, ExportedMemory] = Shared(lambda _: ExportedMemory())
 
 
 def own_window() -> ExportedMemory:
-    """Return this process's only window; its conversations use it one at a time."""
+    """Return the only window that this process exports; conversations with workers take turns."""
     return _windows.get(None)
 
 
 class ImportedMemory:
-    """The memory, in the process that opens it."""
+    """A window of GPU memory, in the process that opens it by its handle."""
 
     def __init__(self) -> None:
         self._driver = Driver()
@@ -83,12 +83,12 @@ class ImportedMemory:
         self._address = 0
 
     def at(self, handle: str, placed: Placed) -> tuple[Tensor, ...]:
-        """Return tensors over the window's memory, valid until it is overwritten."""
+        """Return tensors over the window's memory at the given offsets, valid until overwritten."""
         self._open(handle)
         return _tensors(self._address, placed)
 
     def put(self, handle: str, tensors: Sequence[Tensor], behind: int = 0) -> Placed:
-        """Copy tensors into the window from offset `behind` on, where room was left for them."""
+        """Copy tensors into the window from the offset `behind` bytes on; return their offsets."""
         self._open(handle)
         return _copied(self._address, tensors, behind)
 
@@ -101,12 +101,12 @@ class ImportedMemory:
 
 
 def room_for(nbytes: int, count: int) -> int:
-    """Return the most bytes that `count` tensors of `nbytes` bytes in total take."""
+    """Return the most bytes of a window that `count` tensors of `nbytes` bytes in all can take."""
     return nbytes + count * _STEP
 
 
 def end_of(tensors: Sequence[Tensor]) -> int:
-    """Return an offset behind tensors at which more can be stored, in bytes."""
+    """Return the offset in bytes at which more can be stored behind tensors in a window."""
     whole = room_for(sum(tensor.nbytes for tensor in tensors), len(tensors))
     return -(-whole // _STEP) * _STEP
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: its options, the collected submissions, and the tests of each of them.
+"""The pytest plugin: its options, the collection of submissions, and the tests of each submission.
 
-Nothing but pytest imports it. The results that a test needs are computed in the other rooms.
+Only pytest imports this package. Other packages compute the results that its tests need.
 """

@@ -1,4 +1,4 @@
-"""The tests that pytest collects once for each submission (see collection.py)."""
+"""The tests that pytest runs for each submission; collection.py generates them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from harness.system.escape import one_line
 
 
 def test_builds(evaluation: PendingEvaluation) -> None:
-    """The file can be imported, and every extension that it loads at import compiles."""
+    """The submission can be imported, and all extensions that it loads at import compile."""
     problem = evaluation.wait_until_imported()
     if problem is not None:
         pytest.fail(problem, pytrace=False)
 
 
 def test_matches_reference(evaluation: PendingEvaluation, case: str) -> None:
-    """Each output of one configuration equals the reference's within its error bound."""
+    """Each output of a submission in one case equals the reference's within its error bound."""
     report = evaluation.wait_for_case(case)
     if report.verdict == "declined":
         pytest.skip(one_line(f"declined: {report.message}"))
@@ -33,7 +33,7 @@ def test_matches_reference(evaluation: PendingEvaluation, case: str) -> None:
 
 
 def test_search(evaluation: PendingEvaluation) -> None:
-    """A search at other sizes, which starts once all cases are right, finds no failure."""
+    """A search for failures at other sizes, made only if all cases are right, finds none."""
     found = [case for case in evaluation.report().cases if case.label == "search"]
     if found:
         pytest.fail(evaluation.explain(found[0].id), pytrace=False)
@@ -42,7 +42,10 @@ def test_search(evaluation: PendingEvaluation) -> None:
 def test_speed(
     outcome: Outcome, contender: str, device_clock: DeviceClock, benchmark: BenchmarkFixture
 ) -> None:
-    """The device time at the problem's own size, measured in the same rounds as the baselines'."""
+    """The submission, or a baseline, can be timed on the GPU; pytest-benchmark shows the times.
+
+    The sizes are those of the reference's file. All are timed in the same rounds.
+    """
     try:
         timing = outcome.timing(contender)
     except NotTimed as reason:

@@ -1,7 +1,7 @@
-"""Collect and run submissions: registered by plugin.py if a reference is known.
+"""Collection and evaluation of submissions; plugin.py registers this module if it has a reference.
 
-A file that mentions `ModelNew` is collected as a submission. It is never imported here; its tests
-are those of checks.py.
+A file that mentions `ModelNew` is collected as a submission, with the tests of checks.py. pytest's
+own process never imports it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from harness.worker.supervisor import Deadlines
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """The options of a session, parsed and checked."""
+    """The options of a pytest session, parsed and checked."""
 
     problems: tuple[Problem, ...]
     engine: EngineChoice
@@ -78,10 +78,10 @@ _SEARCH = checks.test_search.__name__
 
 
 def session_options(config: pytest.Config, references: Iterable[Path]) -> SessionOptions:
-    """Parse and check the options.
+    """Return the parsed and checked options of a session, with its references loaded.
 
     Raises:
-        pytest.UsageError: The options cannot be fulfilled here.
+        pytest.UsageError: An option is invalid, or needs something that this machine lacks.
     """
     seed = config.getoption("--harness-seed")
     # All processes of pytest-xdist must draw the same values, because they check parts of one grid.
@@ -114,12 +114,12 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Send the seed to one of pytest-xdist's processes."""
+    """Send the seed of the session to a process of pytest-xdist."""
     node.workerinput["harness_seed"] = node.config.stash[OPTIONS].seed
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Return the device, grid and seed, and notes on a missing sandbox or an untried torch."""
+    """Return lines with device, grid, seed and problems, and notes on sandbox and torch."""
     options = config.stash[OPTIONS]
     names = ", ".join(problem.name for problem in options.problems)
     notes = filter(None, (torch_note(), sandbox_note()))
@@ -135,7 +135,7 @@ def pytest_collect_file(
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Collect a submission as a `SubmissionFile`.
 
-    pytest would collect it as a test module, and import it.
+    Without this, pytest would collect the file as a test module, and import it.
     """
     others = yield
     if _mentions_model_new(file_path) and why_no_name(file_path.stem):
@@ -151,7 +151,10 @@ def pytest_collect_file(
 def pytest_collect_directory(
     path: Path, parent: pytest.Collector
 ) -> Generator[None, pytest.Collector | None, pytest.Collector | None]:
-    """Refuse a folder whose name cannot be printed; pytest would print it before each test."""
+    """Replace a folder whose name cannot be printed by a failing test.
+
+    pytest would print the folder's name before each test.
+    """
     collector = yield
     why_not = why_no_name(path.name)
     if collector is None or why_not is None:
@@ -170,13 +173,16 @@ def _mentions_model_new(path: Path) -> bool:
 
 
 def _is_unreadable(path: Path) -> bool:
-    """Return whether an unreadable file may be a submission; pytest itself would import it."""
+    """Return whether a file cannot be read and may be a submission, by its name.
+
+    pytest itself would try to import it.
+    """
     own = path.suffix != ".py" or is_excluded_by_name(path)
     return not own and not os.access(path, os.R_OK)
 
 
 class SubmissionFile(pytest.Module):
-    """The file of a submission; its tests are those of checks.py."""
+    """The pytest collector of a submission's file, with the tests of checks.py."""
 
     submission: Submission
 
@@ -185,7 +191,7 @@ class SubmissionFile(pytest.Module):
         return checks
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Return the tests, or one failing test that says why the file is not a submission."""
+        """Return the tests, or one failing test that says why the file cannot be checked."""
         found = discover([self.path])
         rejected = found.rejected or tuple(self._twin(found.submissions[0]))
         if rejected:
@@ -209,37 +215,37 @@ class SubmissionFile(pytest.Module):
             yield Rejected(self.path, f"has the same name as {first}; rename one of them")
 
     def problems(self) -> list[Problem]:
-        """Return the problems that the submission fits."""
+        """Return those of the session's problems that the submission fits."""
         options = self.config.stash[OPTIONS]
         return [problem for problem in options.problems if fits(self.submission, problem) is None]
 
 
 class RejectedFile(pytest.Item):
-    """A test that fails with one line on why a file is not a submission."""
+    """A test that fails with one line that says why a file is not a submission."""
 
     def __init__(self, *, rejected: Rejected, **options: Any) -> None:
         super().__init__(**options)
         self._rejected = rejected
 
     def runtest(self) -> None:
-        """Fail with the reason."""
+        """Fail with the file's name and the reason."""
         rejected = self._rejected
         pytest.fail(one_line(f"{rejected.path.name}: {rejected.message}"), pytrace=False)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
-        """Return the reason alone, without a traceback."""
+        """Return the reason of the failure, without a traceback."""
         del style
         return str(excinfo.value)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return the location for pytest's summary."""
+        """Return the file's path and the test's title, for pytest's summary."""
         return self.path, None, "is a submission"
 
 
 class Unnameable(pytest.File):
-    """A submission or a folder whose name cannot be printed in a test's name.
+    """The collector of a submission or folder whose name cannot be printed in a test's name.
 
-    The failing test is therefore named after the folder above.
+    Its only test fails, and is named after the parent folder instead.
     """
 
     def __init__(self, *, rejected: Rejected, **options: Any) -> None:
@@ -247,15 +253,16 @@ class Unnameable(pytest.File):
         self._rejected = rejected
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Yield one test, which fails."""
+        """Yield one test, which fails with the reason."""
         yield RejectedFile.from_parent(self, name="is_submission", rejected=self._rejected)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Generate the tests of a submission.
+    """Generate the tests of a submission from the functions of checks.py.
 
     `test_builds` runs once for each submission. `test_matches_reference` runs once for each case of
-    the grid, `test_search` once for each problem, and `test_speed` once for each contender.
+    the grid, `test_search` once for each problem, and `test_speed` once for the submission and each
+    baseline.
     """
     file = metafunc.definition.getparent(SubmissionFile)
     if file is None:
@@ -283,7 +290,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _generate_speed_tests(metafunc: pytest.Metafunc, file: SubmissionFile) -> None:
-    """Generate a test for the submission and each baseline on each problem; skip without a GPU."""
+    """Generate the speed tests of a submission and of the baselines; skip them without a GPU."""
     options = file.config.stash[OPTIONS]
     clock = file.config.stash.setdefault(CLOCK, DeviceClock())
     why_not = _why_no_speed(file.config, options)
@@ -312,10 +319,10 @@ def _generate_speed_tests(metafunc: pytest.Metafunc, file: SubmissionFile) -> No
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep one test of each baseline on each problem, behind all other tests.
+    """Keep only one speed test of each baseline on each problem, after all other tests.
 
-    Each submission is timed beside all baselines. Their rows in pytest-benchmark's table come from
-    one of these measurements.
+    Each submission is timed together with all baselines. The baselines' rows in pytest-benchmark's
+    table come from one of these measurements.
     """
     baselines: dict[tuple[str, str], pytest.Item] = {}
     others = []
@@ -329,7 +336,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _baseline_of(item: pytest.Item) -> tuple[str, str] | None:
-    """Return the problem and the baseline that a test is about, or None for any other test."""
+    """Return the problem and baseline that a speed test is about, or None for any other test."""
     if not isinstance(item, pytest.Function) or item.getparent(SubmissionFile) is None:
         return None
     chosen: dict[str, Any] = dict(item.callspec.params)
@@ -350,10 +357,10 @@ def _why_no_speed(config: pytest.Config, options: SessionOptions) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build a request for each pair of a submission and a problem that has selected tests.
+    """Build a request for each submission and problem for which tests are selected.
 
-    All requests are known before the first test runs, so they can be evaluated side by side while
-    the tests wait for their cases.
+    All requests are known before the first test runs. So the engine can evaluate several of them at
+    a time, while tests wait for the results of their cases.
     """
     interpreter.settle()
     config = session.config
@@ -435,7 +442,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
-    """Return how many reports of an interrupted run are taken over, with `--harness-resume`."""
+    """Return a line with the number of reports that `--harness-resume` takes over, or None."""
     if TAKEN_OVER not in config.stash:
         return None
     count, every = config.stash[TAKEN_OVER]
@@ -446,9 +453,9 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str | None:
 
 
 def _warn_of_other_files(session: pytest.Session, folders: Iterable[Path]) -> None:
-    """Warn about Python files beside the submissions that are not submissions themselves.
+    """Warn about Python files in the submissions' folders that are not submissions.
 
-    Otherwise, a user might wait for their results.
+    Without the warning, a user might expect results for these files.
     """
     for folder in sorted(folders):
         for path in sorted(folder.glob("*.py")):
@@ -459,7 +466,7 @@ def _warn_of_other_files(session: pytest.Session, folders: Iterable[Path]) -> No
 
 
 def _sayer(config: pytest.Config) -> Any:
-    """Return a function that prints a line on the terminal beside pytest's own output.
+    """Return a function that prints a line on the terminal during pytest's own output.
 
     The function prints nothing if there is no terminal reporter.
     """
@@ -477,7 +484,7 @@ def _sayer(config: pytest.Config) -> Any:
 
 @pytest.fixture
 def evaluation(request: pytest.FixtureRequest, problem: Problem) -> PendingEvaluation:
-    """The evaluation of the test's submission on its problem."""
+    """The evaluation of the submission whose test this is, on the test's problem."""
     suite: Suite = request.config.stash[SUITE]
     return suite.evaluation(request.path, problem.path)
 
@@ -486,9 +493,9 @@ def evaluation(request: pytest.FixtureRequest, problem: Problem) -> PendingEvalu
 def outcome(
     request: pytest.FixtureRequest, evaluation: PendingEvaluation, problem: Problem
 ) -> Outcome:
-    """The measurement of the test's submission on its problem.
+    """The speed measurement of the submission whose test this is, on the test's problem.
 
-    A baseline takes the first result on the problem, whichever submission it was measured beside.
+    The test of a baseline gets the first measurement on the problem, of any submission.
     """
     session = request.config.stash[SPEED]
     if request.node.callspec.params["contender"] != SUBMISSION:
@@ -500,7 +507,7 @@ def outcome(
 
 @pytest.fixture
 def device_clock(request: pytest.FixtureRequest) -> DeviceClock:
-    """The clock that pytest-benchmark reads."""
+    """The clock of device time that pytest-benchmark reads instead of the wall clock."""
     return request.config.stash[CLOCK]
 
 
@@ -508,9 +515,9 @@ def device_clock(request: pytest.FixtureRequest) -> DeviceClock:
 def pytest_benchmark_update_machine_info(
     config: pytest.Config, machine_info: dict[str, Any]
 ) -> None:
-    """Add the GPU and its conditions to the machine's information.
+    """Add the GPU, its clock and its software versions to pytest-benchmark's machine information.
 
-    On a cluster, each row describes the GPU of its own machine instead.
+    On a cluster, nothing is added, since each row of the results names the GPU of its machine.
     """
     options = config.stash[OPTIONS]
     if options.device == "cuda" and not options.engine.scheduler:
@@ -518,7 +525,7 @@ def pytest_benchmark_update_machine_info(
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print one line for each submission on each problem, and one for each failure to write."""
+    """Print one line for each report, and one for each file that could not be written."""
     reports = config.stash.get(REPORTS, [])
     if reports:
         terminalreporter.section("submissions")
@@ -536,7 +543,7 @@ REPORTS = pytest.StashKey[list[Report]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Cancel running evaluations, and store the finished ones."""
+    """End running evaluations, and keep the finished reports for summary and page."""
     try:
         _finish(session.config)
     except KeyboardInterrupt:
@@ -554,7 +561,7 @@ def _finish(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over the reports of one of pytest-xdist's processes, and the reason why it ended."""
+    """Take over the reports of an ended pytest-xdist process, and its error if it had one."""
     output = getattr(node, "workeroutput", {})
     pages.take(node.config, output)
     machine.take(output)

@@ -1,8 +1,8 @@
-"""Hints for sessions without a reference: registered by plugin.py.
+"""Hints for pytest sessions without a reference, in which plugin.py registers this module.
 
-This module mostly runs in repositories that do not use the harness. So it imports nothing of the
-harness, and reads a file only if the user named it or if pytest found no test. It mentions no file
-except submissions.
+Such sessions are mostly in repositories that do not use the harness. So this module imports no
+other module of the harness. It reads a file only if the user named the file or if pytest found no
+test. Its messages mention only submissions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SEEN = pytest.StashKey[list[Path]]()
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Refuse a submission that the user named, because pytest would import it as a test module."""
+    """Replace a submission that the user named by an error, as pytest would import it as a test."""
     collectors = yield
     if collectors and parent.session.isinitpath(file_path) and _is_submission(file_path):
         return [_Unchecked.from_parent(parent, path=file_path)]
@@ -37,10 +37,10 @@ def pytest_collect_file(
 
 
 class _Unchecked(pytest.File):
-    """A submission that the user named, and that has no reference to be checked against."""
+    """The collector of a submission that the user named, in a session without a reference."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Raise the error that names the missing option.
+        """Raise an error that says how to give a reference.
 
         Raises:
             pytest.Collector.CollectError: Always.
@@ -51,7 +51,7 @@ class _Unchecked(pytest.File):
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    """Say why nothing ran, if the files that were found include a submission."""
+    """If pytest found no tests but a submission, print how to give a reference."""
     if exitstatus != pytest.ExitCode.NO_TESTS_COLLECTED:
         return
     first = next(filter(_is_submission, config.stash.get(_SEEN, ())), None)
@@ -60,12 +60,12 @@ def pytest_terminal_summary(
 
 
 def is_excluded_by_name(path: Path) -> bool:
-    """Return whether a file's name excludes it from the submissions, whatever its content."""
+    """Return whether a file's name shows that the file is not a submission, such as `test_*`."""
     return path.name.startswith(("test_", "conftest.", "_"))
 
 
 def _is_submission(path: Path) -> bool:
-    """Return whether a file defines `ModelNew` and no tests; False for an unreadable file."""
+    """Return whether a file defines `ModelNew` and no tests; False if it cannot be read."""
     if is_excluded_by_name(path):
         return False
     try:

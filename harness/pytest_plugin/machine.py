@@ -1,7 +1,7 @@
-"""End a session with one line and status 4 if the machine cannot evaluate anything.
+"""End of a pytest session, with one line and status 4, if the machine cannot evaluate anything.
 
-The machine is checked before the first submission. It may also fail later, for example when its
-disk is full.
+The machine is checked before the first evaluation. It may also fail later, for example when a disk
+is full.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KEY = "harness_machine"
 
 
 def require(config: pytest.Config, engine: EngineChoice) -> None:
-    """Check that the engine can evaluate submissions, or end the session."""
+    """Prepare the engine's machine for evaluations; end the session if that fails."""
     try:
         engine.prepare()
     except MachineError as error:
@@ -29,17 +29,17 @@ def require(config: pytest.Config, engine: EngineChoice) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """End the session if a test meets a MachineError, because all other tests would meet it too."""
+    """End the session if a test raises MachineError, because all other tests would raise it too."""
     if call.excinfo and isinstance(call.excinfo.value, MachineError):
         _stop(item.config, call.excinfo.value)
     return (yield)
 
 
 def take(workeroutput: Mapping[str, Any]) -> None:
-    """End the session if one of pytest-xdist's processes ended with a MachineError.
+    """End the session if `workeroutput` of a pytest-xdist process has a MachineError's message.
 
     Raises:
-        pytest.UsageError: The process ended with one.
+        pytest.UsageError: The process ended with a MachineError.
     """
     if _KEY in workeroutput:
         raise pytest.UsageError(workeroutput[_KEY])

@@ -1,9 +1,9 @@
-"""Refuse settings, conftest files and plugins that pytest would take from submissions' folders.
+"""Refusal of settings, conftest files and plugins that pytest would use from submissions' folders.
 
-The author of a submission may also have written the files beside it, and pytest follows them
-outside of every sandbox. A setting can deselect all tests, and a conftest file is a program. So
-both must belong to the root, the folder from which pytest is called, or lie above it. Like
-hints.py, this module imports almost nothing.
+The author of a submission may also have written the files beside it, and pytest applies or runs
+them outside of any sandbox. A setting can deselect all tests, and a conftest file is a program. So
+both are allowed only in the root (the folder from which pytest is called) and in folders above it.
+Like hints.py, this module imports almost nothing.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _MOST_BYTES = 1 << 20
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Refuse settings and programs that are not the root's own, before any conftest is imported.
+    """Refuse untrusted settings and programs, before pytest imports the first conftest file.
 
     Raises:
-        pytest.UsageError: There is such a file.
+        pytest.UsageError: A settings file, conftest file or plugin is in a folder of submissions.
     """
     del args
     known = early_config.known_args_namespace
@@ -68,10 +68,10 @@ def _resolved(path: Path) -> Path:
 
 
 def _is_used(config: pytest.Config, root: Path) -> bool:
-    """Return whether this session checks submissions.
+    """Return whether this pytest session checks submissions.
 
-    A setting below the root may hide the root's own settings from pytest, so those are searched for
-    `harness_reference` too.
+    A settings file below the root may replace the root's settings in pytest. So the settings files
+    of the root and above are searched for `harness_reference` too.
     """
     if config.known_args_namespace.reference or config.getini("harness_reference"):
         return True
@@ -84,11 +84,11 @@ def _is_used(config: pytest.Config, root: Path) -> bool:
 def _found(
     folders: Iterable[Path], chosen: Path | None, config: pytest.Config, *, untrusted: bool
 ) -> Iterator[Path]:
-    """Yield every file from which pytest would take settings or code, and which may be untrusted.
+    """Yield each file that may be untrusted and from which pytest would take settings or code.
 
-    These are the selected settings file, imported plugins, and files above or below the given
-    paths. Above a path, pytest follows every conftest file, but only the settings file that it
-    selected. So other settings files above do no harm.
+    These are the settings file that pytest selected, imported plugins, and files above or below the
+    given paths. Above a path, pytest runs every conftest file, but reads only the settings file
+    that it selected. So other settings files above a path do no harm.
     """
     if chosen is not None:
         # pytest also searches the folder of --reference for settings. They are the user's own,
@@ -120,7 +120,7 @@ def _are_related(one: Path, other: Path) -> bool:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield each folder that pytest would look into, and some more; each once."""
+    """Yield once each folder at or below `folder` that pytest may look into."""
     seen = set()
     # pytest follows links to folders as well as to files.
     for here, below, _ in os.walk(folder, followlinks=True):
@@ -153,7 +153,7 @@ def _programs(folder: Path, *, untrusted: bool) -> Iterator[Path]:
 
 
 def _plugins(config: pytest.Config, folders: Iterable[Path]) -> Iterator[Path]:
-    """Yield the files of plugins that were imported from these folders."""
+    """Yield the files of those imported plugins that are in one of the folders."""
     there = set(folders)
     for plugin in config.pluginmanager.get_plugins():
         file = getattr(plugin, "__file__", None)
@@ -162,7 +162,7 @@ def _plugins(config: pytest.Config, folders: Iterable[Path]) -> Iterator[Path]:
 
 
 def _has_settings(path: Path) -> bool:
-    """Return whether pytest would follow a settings file; it may be the file of another tool."""
+    """Return whether a settings file has settings of pytest, not only of other tools."""
     if "pytest" in path.name:
         return True
     content = _content(path)

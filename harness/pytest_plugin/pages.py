@@ -1,4 +1,4 @@
-"""The page of `--harness-html`: the reports of a session, from all of pytest-xdist's processes."""
+"""The HTML page of `--harness-html`: the reports of a session from all pytest-xdist processes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _KEY = "harness_reports"
 
 
 def take(config: pytest.Config, output: Mapping[str, Any]) -> None:
-    """Take over the reports that one of pytest-xdist's processes hands over when it ends."""
+    """Take over the reports that an ended pytest-xdist process has left in its output."""
     taken = config.stash.setdefault(_TAKEN, [])
     taken += map(Report.from_json, output.get(_KEY, ()))
 
 
 def finish(config: pytest.Config, reports: Sequence[Report]) -> None:
-    """Write the page, or hand the reports over to the process that writes it."""
+    """Write the page; a process of pytest-xdist passes the reports to the main process instead."""
     if hasattr(config, "workerinput"):
         config.workeroutput[_KEY] = [report.to_json() for report in reports]  # type: ignore[attr-defined]
         return

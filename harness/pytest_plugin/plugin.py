@@ -1,8 +1,8 @@
-"""The options of `pytest path/to/kernels --reference path/to/reference`.
+"""The entry of the pytest plugin, for `pytest path/to/kernels --reference path/to/reference`.
 
-pytest loads this plugin for every repository of an environment that has the harness installed. So
-it imports almost nothing until a reference is known. References come from the option, or from
-`harness_reference` in the project's pytest configuration.
+pytest loads this plugin in every session of an environment that has the harness installed. So the
+plugin imports almost nothing until a reference is given. References come from `--reference`, or
+from `harness_reference` in the project's pytest configuration.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["pytest_addoption", "pytest_configure", "pytest_load_initial_conftest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Register the options."""
+    """Add the options and settings of the plugin to pytest."""
     group = parser.getgroup("harness", "CUDA kernel submissions")
     group.addoption(
         "--reference",
@@ -106,7 +106,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the references and collect submissions; without a reference, only print hints."""
+    """Load the references and set up the collection; without a reference, only set up hints."""
     given = [Path(path) for path in config.getoption("--reference")]
     references = given or list(config.getini("harness_reference"))
     if not references and config.getoption("--untrusted"):

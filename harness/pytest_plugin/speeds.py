@@ -1,4 +1,4 @@
-"""The measurements of a pytest session: their plans, and their results."""
+"""The speed measurements of a pytest session: their plans and their results."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from harness.speed.result import SpeedResult, Timing
 Say = Callable[[str], None]
 
 SUBMISSION = "submission"
-"""Name of the submission among the contenders of its tests."""
+"""Value of the test parameter `contender` that stands for the submission; others name baselines."""
 
 
 class NotTimed(Exception):
-    """A submission was not timed, for a reason that is not a fault of its speed."""
+    """A submission was not timed, because it did not pass or has no precision class."""
 
 
 class SpeedFailure(Exception):
-    """A submission that could not be timed, or whose times cannot be trusted."""
+    """A submission could not be timed, or a timed call was wrong."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a measurement, or the reason why there is none."""
+    """The speed result of a submission on a problem, or the reason why there is none."""
 
     result: SpeedResult | None
     reason: Exception | None = None
 
     def timing(self, contender: str) -> Timing | None:
-        """Return the times of the submission or of a baseline; None if the baseline was left out.
+        """Return the times of the submission or a baseline; None if the baseline was left out.
 
         Raises:
-            NotTimed: The submission was not timed, and that is not its fault.
+            NotTimed: The submission was not to be timed.
             SpeedFailure: The submission could not be timed.
         """
         if self.result is None:
@@ -63,16 +63,16 @@ class DeviceClock:
         self._seconds = 0.0
 
     def __call__(self) -> float:
-        """Return the time in seconds."""
+        """Return the sum of all advances, in seconds."""
         return self._seconds
 
     def advance(self, milliseconds: float) -> None:
-        """Advance by the time of one call."""
+        """Advance the clock by the device time of one call."""
         self._seconds += milliseconds / 1e3
 
 
 class SpeedSession:
-    """The speed results of a session; each is measured and stored only once."""
+    """The speed results of a pytest session; each is measured and stored only once."""
 
     def __init__(self, folder: Path, seconds: float, say: Say) -> None:
         self._folder = folder
@@ -81,9 +81,9 @@ class SpeedSession:
         self._outcomes: dict[tuple[Path, Path], Outcome] = {}
 
     def plan_of(self, request: Request, report: Report) -> SpeedPlan | None:
-        """Return the plan to time a submission, or None if it may not be timed.
+        """Return the plan to time a submission, or None if it is not to be timed.
 
-        A submission is timed if it is right and has a precision class.
+        A submission is timed if its report is right and has a precision class (fp32, tf32, ...).
         """
         if not report.is_right or report.precision is None:
             return None
@@ -94,7 +94,7 @@ class SpeedSession:
         )
 
     def outcome(self, evaluation: PendingEvaluation) -> Outcome:
-        """Return the outcome of a measurement; wait for it if it is not finished."""
+        """Wait for the measurement that belongs to an evaluation, and return its outcome."""
         key = (evaluation.request.submission, evaluation.request.problem)
         if key not in self._outcomes:
             try:
@@ -104,7 +104,7 @@ class SpeedSession:
         return self._outcomes[key]
 
     def first_result(self, problem: Problem) -> SpeedResult | None:
-        """Return the first result that was measured on a problem, or None."""
+        """Return the session's first speed result on a problem, or None if it has none."""
         measured = (o.result for (_, path), o in self._outcomes.items() if path == problem.path)
         return next(filter(None, measured), None)
 

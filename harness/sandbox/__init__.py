@@ -1,5 +1,5 @@
-"""A sandbox in which untrusted code sees little and can harm nothing.
+"""A sandbox for untrusted code, which hides files, network and processes of the machine.
 
-docs/trust.md states what it guarantees. This package does not depend on what runs in the sandbox:
-workers and compilers both do.
+docs/trust.md states what the sandbox guarantees. Both workers and compilers run in sandboxes; this
+package does not depend on either.
 """

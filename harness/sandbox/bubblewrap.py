@@ -1,4 +1,4 @@
-"""The command line of bubblewrap, which creates the sandbox's namespaces."""
+"""Command lines for bubblewrap (`bwrap`), the program that creates the sandbox's namespaces."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ _NAMESPACES = (
 
 
 def usable() -> Path | None:
-    """Return bubblewrap's program, or None if it is missing or cannot create namespaces here."""
+    """Return the path of `bwrap`, or None if it is missing or cannot create namespaces here."""
     program = _program()
     return None if program is None or _why_not(program) else program
 
 
 def why_not_usable() -> str:
-    """Return why bubblewrap does not work here, with the remedy; empty if it works."""
+    """Return why bubblewrap does not work on this machine, with a remedy; empty if it works."""
     program = _program()
     return f"bubblewrap is not installed; run: {INSTALL}" if program is None else _why_not(program)
 
 
 @functools.cache
 def _why_not(program: Path) -> str:
-    """Return why this program cannot be used; empty if it can. The trial runs once per process."""
+    """Return why a trial run of `bwrap` fails, or ""; the trial is made once for each process."""
     command = [str(program), *options({}, Limits(1 << 30), [], {}, []), "/bin/true"]
     try:
         done = subprocess.run(
@@ -93,15 +93,15 @@ def options(
     placed: Mapping[Path, Path],
     devices: Sequence[Path],
 ) -> list[str]:
-    """Return the arguments between `bwrap` and the command that runs inside.
+    """Return the arguments of `bwrap` that precede the command to run in the sandbox.
 
     Args:
         environment: The complete environment of the command.
-        limits: The limits, of which bubblewrap enforces the size of the scratch folder.
-        readable: Files and folders shown at their own paths, read-only, besides the system's
-            folders.
-        placed: Files shown read-only at other paths: from the real path to the path inside.
-        devices: Device files in /dev, besides the harmless ones.
+        limits: The resource limits; bubblewrap itself enforces only the size of the scratch folder.
+        readable: Files and folders, besides the system's folders, to show read-only at their own
+            paths.
+        placed: Files to show read-only at other paths: for each real path, the path in the sandbox.
+        devices: Device files to show in /dev, besides harmless ones such as /dev/null.
     """
     words = [*_NAMESPACES, "--clearenv"]
     for name, value in environment.items():
@@ -133,7 +133,7 @@ def options(
 
 
 def _folders_below_writable(shown: Iterable[Path]) -> list[str]:
-    """Return the outermost folders inside the writable folders that contain a path shown."""
+    """Return the top folders inside the sandbox's writable folders that contain a shown path."""
     found = set()
     for path in shown:
         for folder in map(Path, (SCRATCH, *_ALSO_WRITABLE)):
@@ -143,5 +143,5 @@ def _folders_below_writable(shown: Iterable[Path]) -> list[str]:
 
 
 def _both_names(paths: Sequence[Path]) -> list[Path]:
-    """Return each path as given and with symbolic links resolved, since programs use either."""
+    """Return each path as given and also with symbolic links resolved, as programs use either."""
     return [name for path in paths for name in (path.absolute(), path.resolve())]

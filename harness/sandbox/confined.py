@@ -1,4 +1,4 @@
-"""A process of untrusted code and all its descendants, from start to end."""
+"""Start, supervision and end of a process that runs untrusted code, with all its descendants."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ _KEPT_VARIABLES = (
 
 @dataclass(frozen=True)
 class Confinement:
-    """The restrictions on a process.
+    """The restrictions on a process of untrusted code.
 
     Attributes:
-        readable: Files and folders that it can read besides those of the system and Python.
-        placed: Files that it sees at other paths, from the real path to the path inside; see
-            `places`.
-        limits: Its resource limits.
-        with_gpu: True if it sees the GPUs.
-        must_hold: True if it must not run at all without a sandbox.
+        readable: Files and folders that the process can read, besides those of the system and
+            Python.
+        placed: Files that the process sees at other paths: for each real path, the path in the
+            sandbox; see `places`.
+        limits: Resource limits of the process and its descendants.
+        with_gpu: True if the process can use the GPUs.
+        must_hold: True if the process must not run at all without a sandbox.
     """
 
     readable: tuple[Path, ...] = ()
@@ -52,14 +53,13 @@ class Confinement:
 
 
 def places(submission: Path) -> dict[Path, Path]:
-    """Return the paths at which a confined process finds a submission and the sources beside it.
+    """Return where a confined process finds a submission's file and the sources beside it.
 
-    A sandbox shows them in a folder of their own, which is the same on every machine. Then their
-    location reveals nothing, and no other file lies beside them. Without a sandbox they keep their
-    paths.
+    A sandbox shows these files in a folder that is the same on every machine. So the path reveals
+    nothing, and the folder contains no other file. Without a sandbox, the files keep their paths.
 
     Returns:
-        From the real path to the path inside; the submission comes first.
+        For each real path, the path that the process sees; the submission comes first.
     """
     folder = submission.parent
     files = view.of_submission(submission)
@@ -72,13 +72,13 @@ class SandboxError(RuntimeError):
 
 
 class ProcessTree:
-    """A process and all its descendants, in a session of their own. The caller must call `end`."""
+    """A process in a session of its own, and all its descendants. The caller must call `end`."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the process itself to end; return whether it has ended."""
+        """Wait up to `seconds` for the process, not descendants; return whether it has ended."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -87,7 +87,7 @@ class ProcessTree:
 
     @property
     def how_it_ended(self) -> str:
-        """A phrase that follows the process's name, such as `exited with status 1`."""
+        """Words on the end of the process, to follow its name, such as `exited with status 1`."""
         status = self._status()
         if status >= 0:
             return f"exited with status {status}"
@@ -96,25 +96,25 @@ class ProcessTree:
         return f"was killed by signal {-status}"
 
     def _status(self) -> int:
-        """Return the exit status, 0 to 255, or the negative number of the signal that ended it."""
+        """Return the exit status (0 to 255), or minus the number of the signal that killed it."""
         return self._process.wait()
 
     def kill(self) -> None:
-        """Kill the process and all its descendants, and wait for their end."""
+        """Kill the process and all its descendants, and wait until they have ended."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def end(self) -> None:
-        """Kill what is left of the process tree."""
+        """Kill all processes of the tree that still run."""
         self.kill()
 
 
 class Confined(ProcessTree):
-    """A running process in a sandbox, or with resource limits alone if no sandbox is available.
+    """A running process in a sandbox, or with resource limits alone if there is no sandbox.
 
-    It gets no terminal, an own scratch folder as working, home and temporary folder, and only the
-    necessary environment variables.
+    The process has no terminal, and only the necessary environment variables. A new scratch folder
+    is its working, home and temporary folder.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Confined(ProcessTree):
 
     @property
     def how_it_ended(self) -> str:
-        """A phrase that follows the process's name, such as `exited with status 1`."""
+        """Words on the end of the process, to follow its name, such as `exited with status 1`."""
         return f"{self._excess} and was killed" if self._excess else super().how_it_ended
 
     def _status(self) -> int:
@@ -184,7 +184,7 @@ class Confined(ProcessTree):
         return _SIGNAL_STATUS - status if self._init and status > _SIGNAL_STATUS else status
 
     def kill(self) -> None:
-        """Kill the process and all its descendants, and wait for their end."""
+        """Kill the process and all its descendants, and wait until they have ended."""
         super().kill()
         if self._init is not None:
             # Process 1 of a PID namespace ends only after all others in it have ended.
@@ -193,7 +193,7 @@ class Confined(ProcessTree):
             waiting.poll(_END_SECONDS * 1000)
 
     def end(self) -> None:
-        """Kill what is left, and remove the scratch folder."""
+        """Kill all processes of the tree that still run, and remove the scratch folder."""
         self._watch.end()
         self.kill()
         if self._init is not None:
@@ -219,7 +219,7 @@ def _options(confinement: Confinement) -> list[str]:
 
 
 def environment(confinement: Confinement, scratch: str) -> Mapping[str, str]:
-    """Return the environment variables of a confined process."""
+    """Return all environment variables of a confined process whose scratch folder is `scratch`."""
     hidden = {} if confinement.with_gpu else {"CUDA_VISIBLE_DEVICES": ""}
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return {

@@ -1,13 +1,13 @@
-"""A process that has imported programs in advance, and forks once for each run of one.
+"""A process that imports Python programs in advance, and forks once for each run of a program.
 
 Usage: `python -m harness.sandbox.fork_server DESCRIPTOR PROGRAMS`. Importing torch takes seconds of
-processor time; forking a process that has imported it takes a hundredth of that. The server itself
-runs outside of any sandbox and executes no untrusted code. Each fork enters its sandbox, if it has
-one, before its program starts.
+processor time; forking a process that has imported torch takes a hundredth of that. The server
+itself runs outside of any sandbox and executes no untrusted code. Each fork enters its sandbox, if
+it has one, before its program starts.
 
-A run has two processes. The guard is a child of the server: it enters the namespaces, forks, and
-reports the end. Its child runs the program. The guard is needed because setns(2) moves only
-children into a PID namespace.
+Each run has two processes. The guard is a child of the server: it enters the sandbox's namespaces,
+forks, and reports the end of its child. The guard's child runs the program. The guard is needed
+because setns(2) moves only the children of its caller into a PID namespace.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ _SHOWN_CHARACTERS = 15
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs that a server has imported.
+    """The programs that a fork server imports at its start.
 
     Attributes:
-        libraries: Shared objects that are loaded before any import. Libraries that are loaded later
-            resolve symbols in them first.
-        modules: Modules whose `main()` is the program; it reads `sys.argv`.
+        libraries: Shared objects to load before any import. Libraries that are loaded later search
+            these objects first for symbols.
+        modules: Modules to import. The function `main()` of a module is the program, and reads
+            `sys.argv`.
     """
 
     libraries: tuple[Path, ...]
@@ -59,19 +60,23 @@ class Programs:
 
 @dataclass(frozen=True)
 class Fork:
-    """A request for one fork. It comes with file descriptors, in this order.
+    """A request to a fork server to run a program in a fork.
 
-    - A pidfd of process 1 in the sandbox, if `is_confined`.
-    - A pipe to which the guard writes the process number and then the exit status.
-    - The program's standard output and error.
-    - The descriptors of the program, which it finds at `FIRST_DESCRIPTOR` and up.
+    File descriptors come with the request, in this order:
+
+    - A pidfd of the sandbox's process 1, if `is_confined`.
+    - A pipe to which the guard writes the program's process number and, at the end, its exit
+      status.
+    - A file for the program's standard output and error.
+    - Descriptors for the program, which finds them at `FIRST_DESCRIPTOR` and the next numbers.
 
     Attributes:
-        module: The module whose program runs.
-        arguments: Arguments of the program.
+        module: The module whose `main()` runs.
+        arguments: Arguments of the program, in `sys.argv`.
         title: Name of the process in process listings.
-        folder: Its working, home and temporary folder; a path inside the sandbox if it has one.
-        is_confined: True if it enters a sandbox.
+        folder: Working, home and temporary folder of the process; with a sandbox, a path in the
+            sandbox.
+        is_confined: True if the fork enters a sandbox.
     """
 
     module: str
@@ -82,7 +87,7 @@ class Fork:
 
 
 def main() -> None:
-    """Import the programs, and fork for each request until the other side closes the socket."""
+    """Import the programs, and fork for each request until the socket's other end is closed."""
     server = socket.socket(fileno=int(sys.argv[1]))
     programs = codec.decode(sys.argv[2], Programs)
     for library in programs.libraries:
@@ -108,7 +113,7 @@ def main() -> None:
 
 
 def _guard(run: Callable[[], None], fork: Fork, descriptors: Sequence[int]) -> NoReturn:
-    """Enter the sandbox, run the program in a child, and report the child's number and end."""
+    """Enter the sandbox, run the program in a child, and report its number and exit status."""
     # Without a sandbox, this signal ends the guard with the server. In a sandbox, everything ends
     # with process 1.
     die_with_parent()
@@ -143,7 +148,7 @@ def _guard(run: Callable[[], None], fork: Fork, descriptors: Sequence[int]) -> N
 
 
 def _end_the_rest(sandbox: int | None, process: int) -> None:
-    """Kill what an ended child may have left: its whole sandbox, or its process group."""
+    """Kill all processes that an ended program has left: its sandbox, or its process group."""
     if sandbox is not None:
         signal.pidfd_send_signal(sandbox, signal.SIGKILL)
         select.select([sandbox], [], [])
@@ -153,21 +158,21 @@ def _end_the_rest(sandbox: int | None, process: int) -> None:
 
 
 def _exit_code(ended: os.waitid_result | None) -> int:
-    """Return the exit status of a process, or the negative number of the signal that ended it."""
+    """Return the exit status of a process, or minus the number of the signal that killed it."""
     if ended is None:
         return -signal.SIGKILL
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def _await_hang_up(descriptor: int) -> None:
-    """Wait until the read end of a pipe is closed."""
+    """Wait until the other end of the pipe, from which data is read, is closed."""
     waiting = select.poll()
     waiting.register(descriptor, 0)
     waiting.poll()
 
 
 def _become(run: Callable[[], None], fork: Fork, output: int, others: Sequence[int]) -> NoReturn:
-    """Run the program in this process, isolated from the server's descriptors and state."""
+    """Run the program in this process, without the server's descriptors, and exit."""
     status = 1
     try:
         if fork.is_confined:
@@ -190,14 +195,14 @@ def _become(run: Callable[[], None], fork: Fork, output: int, others: Sequence[i
 
 
 def _aside(descriptor: int) -> int:
-    """Move a descriptor to a number above those that the program uses."""
+    """Move a descriptor to a number above all those that a program uses, and return the number."""
     number = fcntl.fcntl(descriptor, fcntl.F_DUPFD, _ASIDE)
     os.close(descriptor)
     return number
 
 
 def _take(output: int, others: Sequence[int]) -> None:
-    """Give the standard streams and the other descriptors their numbers, and close all others."""
+    """Move the descriptors to the numbers that the program expects, and close all others."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     for number, descriptor in enumerate((nothing, output, output, *others)):
         os.dup2(descriptor, number)

@@ -1,7 +1,7 @@
-"""The trusted side of a fork server: forks of its programs, each in a sandbox of its own.
+"""The client of a fork server: starts programs as forks, each fork in a sandbox of its own.
 
-Without an available sandbox the programs are forked as well, because the import of torch is the
-main cost.
+Without a sandbox, programs are forked as well, because most of a start's time is the import of
+torch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CannotFork(RuntimeError):
 
 
 class ForkServer:
-    """A process that has imported programs and forks for each run of one. `close` ends it."""
+    """A running fork server. The caller must call `close`."""
 
     def __init__(self, programs: Programs) -> None:
         interpreter.compile_bytecode()
@@ -63,11 +63,11 @@ class ForkServer:
 
     @property
     def is_alive(self) -> bool:
-        """True if the server can take requests."""
+        """True if the server's process is running."""
         return self._process.poll() is None
 
     def fork(self, fork: Fork, descriptors: Sequence[int]) -> None:
-        """Request a fork.
+        """Send a request for a fork, with the descriptors that `Fork` lists.
 
         Raises:
             CannotFork: The server has ended.
@@ -79,7 +79,7 @@ class ForkServer:
             raise CannotFork(_SERVER_ENDED) from None
 
     def close(self) -> None:
-        """End the server; its forks end with their sandboxes."""
+        """End the server; its forks end when their sandboxes end."""
         self._socket.close()
         self._process.kill()
         self._process.wait()
@@ -87,10 +87,10 @@ class ForkServer:
 
 
 class Forked(Confined):
-    """A run of one of a fork server's programs, in a sandbox of its own if one is available.
+    """A program that runs in a fork of a fork server, in a sandbox of its own if there is one.
 
-    The sandbox is started with a command that only waits (`_HOLDER`); the fork then enters the
-    sandbox's namespaces.
+    bubblewrap starts the sandbox with a command that only waits (`_HOLDER`). The fork then enters
+    the sandbox's namespaces.
     """
 
     def __init__(
@@ -103,20 +103,21 @@ class Forked(Confined):
         output: IO[bytes],
         pass_fds: Sequence[int],
     ) -> None:
-        """Start the run.
+        """Start the sandbox, and run the program of `module` in it.
 
         Args:
             server: The fork server, which has imported `module`.
-            module: The module whose program runs.
+            module: The module whose `main()` runs.
             arguments: Arguments of the program.
             title: Name of the process in process listings.
             confinement: The restrictions on the process.
             output: File for the program's standard output and error.
-            pass_fds: Descriptors that the program finds at 3 and up, in this order.
+            pass_fds: Descriptors that the program finds at the numbers 3, 4 and so on, in this
+                order.
 
         Raises:
             CannotFork: The sandbox did not start, or the fork could not enter it.
-            SandboxError: The process must be in a sandbox, and none is available.
+            SandboxError: The confinement requires a sandbox, and there is none.
         """
         self._ended: int | None = None
         self._number: int | None = None
@@ -150,7 +151,7 @@ class Forked(Confined):
             raise
 
     def _told_number(self) -> int:
-        """Return the process's number in this PID namespace, as the guard reports it."""
+        """Return the program's process number, as this process sees it and the guard reports it."""
         try:
             line = self._line(_FORK_SECONDS)
         except TimeoutError:
@@ -160,7 +161,7 @@ class Forked(Confined):
         return int(line)
 
     def kill(self) -> None:
-        """Kill the process and all its descendants, and wait for their end."""
+        """Kill the process and all its descendants, and wait until they have ended."""
         if self._init is None and self._number is not None:
             self._kill_group(self._number)
             self._status()
@@ -172,10 +173,10 @@ class Forked(Confined):
             self._kill_group(self._number)
 
     def _kill_group(self, number: int) -> None:
-        """Kill the process and its group, as needed without a sandbox.
+        """Kill the program's process and its process group, where no sandbox ends them.
 
-        The end of a sandbox kills all its processes; without one nothing else ends them. The guard
-        keeps the number reserved until the pipe from it is closed.
+        With a sandbox this is not needed, because the end of a sandbox kills all its processes. The
+        guard keeps the process number reserved until its pipe is closed.
         """
         with contextlib.suppress(ProcessLookupError):
             # The process may not have created its group yet.
@@ -183,7 +184,7 @@ class Forked(Confined):
             os.killpg(number, signal.SIGKILL)
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the process itself to end; return whether it has ended."""
+        """Wait up to `seconds` for the process, not descendants; return whether it has ended."""
         if self._ended is None:
             with contextlib.suppress(TimeoutError):
                 # Without a status the guard was killed, and the process with it.
@@ -196,14 +197,14 @@ class Forked(Confined):
         return self._ended
 
     def end(self) -> None:
-        """Kill what is left of the process tree, and close the pipes."""
+        """Kill all processes of the tree that still run, and close the pipes."""
         super().end()
         self._number = None
         for descriptor in (self._told, self._holding):
             os.close(descriptor)
 
     def _line(self, seconds: float) -> str | None:
-        """Return the next line that the guard reports; None if the pipe has ended.
+        """Return the next line that the guard reports; None if the guard has closed the pipe.
 
         Raises:
             TimeoutError: No line came within `seconds`.

@@ -1,4 +1,4 @@
-"""Tests of the sandbox's layers on this machine, by attempts to get through them."""
+"""Tests whether the sandbox's layers hold on this machine, by attempts to get through them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ _THREADS = 400
 
 @dataclass(frozen=True)
 class State:
-    """The result of trying one layer.
+    """The result of testing one layer of the sandbox.
 
     Attributes:
-        layer: The layer.
-        hole: What gets through it; empty if it holds.
+        layer: Name of the layer, such as `files` or `network`.
+        hole: What was possible through the layer, such as `can read FILE`; empty if the layer
+            holds.
     """
 
     layer: Layer
@@ -47,7 +48,7 @@ class State:
 
 
 def require_for(readable: Sequence[Path], *, untrusted: bool) -> None:
-    """Check that the readable paths exist, and that a sandbox holds if the submissions need one.
+    """Check that the readable paths exist and, if `untrusted`, that every layer holds.
 
     Raises:
         UsageError: A path does not exist, or some layer of the sandbox does not hold.
@@ -58,9 +59,9 @@ def require_for(readable: Sequence[Path], *, untrusted: bool) -> None:
 
 
 def examine() -> list[State]:
-    """Try all layers on processes that are confined like a submission: started, and forked.
+    """Test all layers in two processes that are confined like a submission: started and forked.
 
-    A layer holds only if it holds in both.
+    A layer holds only if it holds in both processes.
     """
     ways = [_holes(_begun), *([_holes(_forked)] if bubblewrap.usable() else [])]
     return [
@@ -70,7 +71,7 @@ def examine() -> list[State]:
 
 
 def why_not() -> str:
-    """Return one line on the layers that do not hold here, with the remedy; empty if all hold."""
+    """Return one line on the layers that do not hold here, with a remedy; empty if all hold."""
     open_layers = [state for state in examine() if state.hole]
     if not open_layers:
         return ""
@@ -80,7 +81,7 @@ def why_not() -> str:
 
 
 def why_open() -> str:
-    """Return why some layer does not hold, with the remedy; empty if unknown."""
+    """Return why a layer does not hold on this machine, with a remedy; empty if unknown."""
     return bubblewrap.why_not_usable() or population.why_not()
 
 

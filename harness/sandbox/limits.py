@@ -1,6 +1,6 @@
-"""Resource limits of a sandbox.
+"""Resource limits for the processes in a sandbox.
 
-The processes that the limits apply to import this module first, so it imports nothing heavy.
+The limited processes import this module first, so it imports nothing that is slow to import.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ def _default_memory() -> int:
 
 
 def die_with_parent() -> None:
-    """Make the kernel kill this process when its parent ends."""
+    """Make the kernel kill this process when its parent process ends."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits for one sandbox.
+    """Resource limits of one sandbox, each for all its processes together unless noted.
 
     Attributes:
-        memory_bytes: Memory of all its processes together. Each process alone also gets no more
-            data segment (RLIMIT_DATA).
+        memory_bytes: Memory in bytes. It also limits the data segment of each process
+            (RLIMIT_DATA).
         processes: Number of processes at a time.
-        threads: Number of threads of all its processes together, enforced by the kernel; at least
-            301.
-        file_bytes: Size of the largest file that it may write, its printed output included.
-        scratch_bytes: Size of its scratch folder, which lies in memory.
+        threads: Number of threads, enforced by the kernel; at least 301.
+        file_bytes: Largest size in bytes of a file that a process writes; printed output counts as
+            a file.
+        scratch_bytes: Size in bytes of the scratch folder, which is in memory.
         open_files: Number of open files of each process.
     """
 
@@ -54,14 +54,14 @@ class Limits:
 
     @classmethod
     def for_this_machine(cls, cores: int = 1) -> Limits:
-        """Return generous limits for work that is spread over `cores` processors."""
+        """Return generous limits for a program that uses `cores` processes side by side."""
         processes = max(cls.processes, 4 * cores)
         # A BLAS library starts a thread for each processor in each process that uses it.
         threads = 4 * processes + cores * (os.cpu_count() or 1)
         return cls(_default_memory(), processes, threads)
 
     def impose(self) -> None:
-        """Set the limits that the kernel can enforce for this process and its future children."""
+        """Set the limits that the kernel enforces for a single process, here and in children."""
         for kind, limit in (
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_DATA, self.memory_bytes),

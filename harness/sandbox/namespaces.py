@@ -1,4 +1,4 @@
-"""Entry into the namespaces of a process in a sandbox, with the loss of all privileges.
+"""Entry of a process into an existing sandbox's namespaces, and the drop of its privileges.
 
 bubblewrap created the namespaces; the entering process ends up confined like bubblewrap's own
 command. The steps are those of nsenter(1) and of bubblewrap's `--cap-drop ALL`. Their constants are
@@ -31,7 +31,7 @@ _libc.setns.argtypes = [ctypes.c_int, ctypes.c_int]
 
 
 def enter(process: int) -> None:
-    """Enter all namespaces of a process, given by its pidfd, and drop all capabilities.
+    """Enter all namespaces of a process, given by a pidfd, and drop all capabilities.
 
     The PID namespace applies to children that are forked afterwards, not to the caller. The caller
     must have only one thread.
@@ -48,9 +48,10 @@ def enter(process: int) -> None:
 
 
 def be_ordinary() -> None:
-    """Make this process dumpable again, so that it owns its files in /proc.
+    """Make this process dumpable again, so that it can access its own files in /proc.
 
-    The kernel clears the flag, and gives these files to root, when credentials change.
+    The kernel clears the dumpable flag, and gives these files to root, when a process changes its
+    credentials.
     """
     _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0))
 

@@ -1,4 +1,4 @@
-"""A limit on the threads of all of a sandbox's processes together, enforced by the kernel.
+"""A limit on the number of threads in a sandbox, enforced by the kernel.
 
 `watch.py` counts processes only ten times a second, which is too slow for a fork bomb.
 """
@@ -25,15 +25,15 @@ _WRITE_SECONDS = 60.0
 
 
 def limit(first: int, most: int) -> None:
-    """Limit the threads in a sandbox whose first process has not started its command yet.
+    """Limit the number of threads in a sandbox that has not started its command yet.
 
-    The kernel counts the processes of an ordinary user (RLIMIT_NPROC), but not those of root. For
+    For an ordinary user, RLIMIT_NPROC is set. The kernel does not apply RLIMIT_NPROC to root. For
     root, the largest process number of the PID namespace is lowered, so that the numbers run out.
-    On a kernel too old for either, nothing is limited.
+    On a kernel too old for the method, nothing is limited.
 
     Args:
-        first: Process 1 of the sandbox's PID namespace, by its number in this namespace.
-        most: Number of threads of all its processes together.
+        first: Number of the sandbox's first process (its process 1), as this process sees it.
+        most: Largest number of threads of all processes in the sandbox together.
     """
     # On older kernels pid_max applies to the whole machine.
     limit_count(first, most)
@@ -42,7 +42,7 @@ def limit(first: int, most: int) -> None:
 
 
 def why_not() -> str:
-    """Return why the kernel cannot limit a sandbox's threads, with the remedy; empty if it can."""
+    """Return why the kernel cannot limit a sandbox's threads, with a remedy; empty if it can."""
     if os.geteuid() == 0 and _linux() < _NUMBERED_FROM:
         major, minor = _NUMBERED_FROM
         return (
@@ -64,7 +64,7 @@ def why_not() -> str:
 
 
 def limit_count(process: int, most: int) -> None:
-    """Limit the number of an ordinary user's threads for a process and its future children."""
+    """Set RLIMIT_NPROC of a process, which limits the threads of an ordinary user's sandbox."""
     # Older kernels would count all threads of the user, not only those in the sandbox.
     if _linux() < _COUNTED_FROM:
         return
@@ -75,9 +75,9 @@ def limit_count(process: int, most: int) -> None:
 
 
 def _limit_numbers(first: int, most: int) -> None:
-    """Lower pid_max of a PID namespace.
+    """Lower the largest process number (pid_max) of the PID namespace of process `first`.
 
-    Only a process inside the namespace can write it, and only one that is root outside.
+    Only a process that is in the namespace, and is root outside of it, can write pid_max.
     """
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(

@@ -1,7 +1,7 @@
 """A program that attempts what a sandbox must not allow.
 
-Usage: `python -m harness.sandbox.probe ATTEMPT`. It prints a JSON object: for each layer, what was
-wrongly possible, or an empty text if the layer holds.
+Usage: `python -m harness.sandbox.probe ATTEMPT`. It prints a JSON object that has, for each layer,
+what was wrongly possible, or "" if the layer holds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN_PROCESSES = 3
 
 
 def main() -> None:
-    """Attempt everything and print the results."""
+    """Try to get through every layer of the sandbox, and print the results as JSON."""
     attempt = json.loads(sys.argv[1])
     limits = Limits(**attempt["limits"])
     limits.impose()
@@ -95,7 +95,7 @@ def _limits(limits: Limits) -> str:
 def _starts_threads(count: int) -> bool:
     """Return whether this process can start `count` threads.
 
-    The kernel counts them as processes.
+    The kernel counts threads as processes.
     """
     threading.stack_size(_STACK_BYTES)
     end = threading.Event()

@@ -1,4 +1,4 @@
-"""Selection of the files that a sandbox shows: Python, torch, compilers, and the submission's."""
+"""Selection of the files that a sandbox shows: system, Python, torch, compilers, submission."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _MOST_CHARACTERS = 4 << 20
 
 
 def system() -> list[Path]:
-    """Return the machine's folders and files of programs, libraries and settings that exist."""
+    """Return the existing system folders and files with programs, libraries and settings."""
     return [Path(path) for path in (*_SYSTEM, *_SETTINGS, _PROCESSORS) if os.path.lexists(path)]
 
 
 @functools.cache
 def python() -> tuple[Path, ...]:
-    """Return the folders of the interpreter, its installed packages, and the harness itself."""
+    """Return the folders of the Python interpreter, its installed packages, and the harness."""
     found = [Path(sys.prefix), Path(sys.base_prefix), PACKAGE]
     found += [folder for folder in _python_path() if folder != PACKAGE.parent]
     # Packages may lie outside the environment: those of the user, and those in .pth files.
@@ -55,7 +55,7 @@ def python() -> tuple[Path, ...]:
 
 
 def python_path() -> str:
-    """Return `PYTHONPATH` for a harness process in a sandbox."""
+    """Return the value of `PYTHONPATH` for a process of the harness in a sandbox."""
     return os.pathsep.join(map(str, (PACKAGE.parent, *_python_path())))
 
 
@@ -65,10 +65,10 @@ def _python_path() -> list[Path]:
 
 
 def of_program(program: Path) -> Path:
-    """Return the folder that a compiler needs.
+    """Return the folder that a sandbox has to show so that a compiler works.
 
-    This is the prefix that it is installed into. A prefix that contains the user's home folder is
-    never shown; then it is the program's own folder.
+    This is the prefix into which the compiler is installed, the parent of `bin`. If the prefix
+    contains the user's home folder, only the folder of the program itself is returned.
     """
     folder = program.resolve().parent
     above = folder.parent
@@ -77,11 +77,11 @@ def of_program(program: Path) -> Path:
 
 
 def of_submission(submission: Path) -> list[Path]:
-    """Return a submission's file, and the C++ and CUDA sources beside it that it names.
+    """Return a submission's file, and the C++ and CUDA sources beside it that its text names.
 
     A source is named if its file name occurs in the text of the submission or of another named
     source. If the source lies in a sub-folder, the folder's name must occur too. Other files in the
-    folder may belong to other people, so they stay hidden.
+    folder may belong to other people, so they are not returned.
     """
     # A fixed point: a source that is found may name further sources.
     seen = [submission]
@@ -127,13 +127,13 @@ def _sources(folder: Path) -> Iterator[Path]:
 
 
 def gpu_devices() -> list[Path]:
-    """Return the device files that a process opens to use an NVIDIA GPU."""
+    """Return the device files in /dev that a process opens to use an NVIDIA GPU."""
     names = re.compile(r"nvidia(\d+|ctl|-uvm|-uvm-tools|-caps|-modeset)|dxg")
     return sorted(path for path in Path("/dev").iterdir() if names.fullmatch(path.name))
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
-    """Return the paths that do not lie below another of the paths, each once."""
+    """Return the paths without duplicates, and without paths that lie below another of them."""
     kept: list[Path] = []
     for path in sorted(set(paths), key=lambda path: len(path.parts)):
         if not any(path.is_relative_to(other) for other in kept):

@@ -1,4 +1,4 @@
-"""Supervision of what the kernel cannot limit: processes and memory of a whole process tree."""
+"""Supervision of a process tree's number of processes and memory, which the kernel cannot limit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GIB = 1 << 30
 
 
 def processes_of(roots: Sequence[int], most: int) -> list[int]:
-    """Return the processes `roots` and their descendants; stop once more than `most` are found."""
+    """Return the numbers of `roots` and all their descendants; stop after more than `most`."""
     waiting = [*roots]
     found: list[int] = []
     while waiting and len(found) <= most:
@@ -28,11 +28,11 @@ def processes_of(roots: Sequence[int], most: int) -> list[int]:
 
 
 def memory_of(processes: Sequence[int], limit: int) -> int:
-    """Return the bytes of memory that processes use together: a cheap estimate, or the exact value.
+    """Return the bytes of memory that processes use together, exactly if above `limit`.
 
-    The estimate adds resident set sizes, which counts pages that forked processes share once for
-    each. Since it is never too low, the exact value is computed only if the estimate exceeds
-    `limit`.
+    A cheap estimate adds the resident set sizes, which count a page once for each process that
+    shares it. The estimate is never too low, so the exact value is computed only if the estimate
+    exceeds `limit`.
     """
     rough = sum(map(_resident_bytes, processes))
     return rough if rough <= limit else sum(map(_share_of_memory, processes))
@@ -47,9 +47,9 @@ def _resident_bytes(process: int) -> int:
 
 
 def _share_of_memory(process: int) -> int:
-    """Return a process's own pages and its part of shared pages (Pss), in bytes.
+    """Return a process's own memory and its proportional part of shared pages (Pss), in bytes.
 
-    The kernel walks all pages of the process for it.
+    This is slow, because the kernel walks all pages of the process.
     """
     try:
         text = Path(f"/proc/{process}/smaps_rollup").read_text()
@@ -72,20 +72,21 @@ def _children(process: int) -> list[int]:
 
 
 class Watch:
-    """Threads that poll a process tree and report when it exceeds its limits.
+    """Threads that check a process tree periodically and report when it exceeds its limits.
 
-    Processes and memory have a thread each. While a tree doubles, its processes hold locks, and the
-    exact memory count takes up to a minute; the process count must not wait for it.
+    One thread counts processes, and one thread sums memory. While a fork bomb grows, its processes
+    hold kernel locks, and the exact memory sum takes up to a minute. The process count must not
+    wait for the sum.
     """
 
     def __init__(self, root: int, limits: Limits, on_excess: Callable[[str], None]) -> None:
-        """Start watching.
+        """Start the threads.
 
         Args:
-            root: The process whose tree is watched.
-            limits: The limits.
-            on_excess: Called from the threads with a description of the excess. Both threads may
-                call it; the first call is the cause.
+            root: Number of the process whose tree is watched.
+            limits: The limits on the number of processes and on their memory.
+            on_excess: Function that the threads call with a description of the exceeded limit. Both
+                threads may call it; the first call has the cause.
         """
         self._roots: tuple[int, ...] = (root,)
         self._limits = limits
@@ -99,11 +100,11 @@ class Watch:
             thread.start()
 
     def add(self, root: int) -> None:
-        """Watch the tree of another process too, as if both were one tree."""
+        """Watch the tree of another process too, with the same limits for both trees together."""
         self._roots = (*self._roots, root)
 
     def end(self) -> None:
-        """Stop watching."""
+        """Stop watching, and wait until the threads have ended."""
         self._ended.set()
         for thread in self._threads:
             thread.join()

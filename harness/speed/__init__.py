@@ -1,4 +1,4 @@
-"""Speed of submissions on a GPU: measured beside their baselines, stored, and compared.
+"""Speed of submissions on a GPU: measurement together with baselines, storage, and statistics.
 
-Correctness is judged in judging/. The order of submissions is in leaderboard/.
+Correctness is judged in judging/. Submissions are ranked in leaderboard/.
 """

@@ -1,4 +1,4 @@
-"""Contenders of a measurement: submissions and baselines, each in a worker of its own."""
+"""Contenders (the submissions and baselines that a measurement times), each in its own worker."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from harness.worker.answers import findings_of
 
 
 class ContenderError(RuntimeError):
-    """A contender that cannot be timed; the message gives the reason in one line."""
+    """A submission or baseline cannot be timed; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One timed call.
+    """The time and the output of one timed call.
 
     Attributes:
-        milliseconds: Device time of the call's work.
-        output: The output, on the GPU. It is valid until the next call of any contender.
-        findings: Findings that the call shows beside its numbers.
+        milliseconds: Device time of the call's work, in ms.
+        output: The output, on the GPU. It is valid until the next call of any submission or
+            baseline.
+        findings: Findings of the sanitizers and integrity checks about the call.
     """
 
     milliseconds: float
@@ -44,19 +45,19 @@ class Sample:
 
 
 class Contender(Protocol):
-    """A submission or a baseline whose calls can be timed."""
+    """A submission or a baseline (the reference in one mode) whose calls can be timed."""
 
     name: str
 
     def time(
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
     ) -> Sample:
-        """Time one call.
+        """Time one call on the GPU, and return its time and output.
 
         Args:
             inputs: The inputs, on the GPU.
             moved: Whether the inputs must lie at other addresses than in the last call.
-            seconds: The deadline of this call; by default that of any step.
+            seconds: The deadline of this call; None for the default deadline of a worker's step.
 
         Raises:
             ContenderError: The call raised an exception or returned something invalid.
@@ -65,7 +66,7 @@ class Contender(Protocol):
 
 
 class TimedSubmission:
-    """A submission whose launches are made and timed by its device process.
+    """A submission to time; its device process makes the kernel launches and times them.
 
     Raises (when it is made):
         ContenderError: The submission raises an exception, or its weights do not fit.
@@ -81,7 +82,7 @@ class TimedSubmission:
         weights: Mapping[str, Tensor],
         output_shape: Sequence[int],
     ) -> None:
-        """Import the submission and construct its `ModelNew` with these weights."""
+        """Import the submission and construct its `ModelNew` with the reference's weights."""
         self.name = name
         self._conversation = conversation
         self._elements = math.prod(output_shape)
@@ -98,7 +99,7 @@ class TimedSubmission:
     def time(
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
     ) -> Sample:
-        """Time one call, and check it as every other call is checked."""
+        """Time one call, and make the same integrity checks as on an untimed call."""
         with _faults():
             answer = self._conversation.ask(
                 "time",
@@ -132,12 +133,15 @@ class TimedSubmission:
 
 
 class TimedBaseline:
-    """The reference in one precision; it raises the same errors as `TimedSubmission`."""
+    """The reference, timed in one mode and one precision (fp32 or tf32) as a baseline.
+
+    It raises the same errors as `TimedSubmission`.
+    """
 
     def __init__(
         self, name: str, conversation: Conversation, precision: str, output_shape: Sequence[int]
     ) -> None:
-        """Use a worker that has already constructed its model."""
+        """Use a worker in which `prepare_baseline` has constructed `Model`."""
         self.name = name
         self._conversation = conversation
         self._precision = precision
@@ -146,7 +150,7 @@ class TimedBaseline:
     def time(
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
     ) -> Sample:
-        """Time one call. `moved` has no effect: a baseline's inputs always lie in the window."""
+        """Time one call. `moved` has no effect: a baseline's inputs are always in one window."""
         del moved
         window = own_window()
         placed = window.put(inputs, room=self._output_bytes)
@@ -166,7 +170,7 @@ class TimedBaseline:
 
 
 def prepare_baseline(conversation: Conversation, weights: Mapping[str, Tensor]) -> None:
-    """Construct `Model` with these weights; raise the same errors as `TimedSubmission`."""
+    """Construct `Model` in a worker, with given weights; raise the errors of `TimedSubmission`."""
     with _faults():
         conversation.construct()
         conversation.send_weights(weights)

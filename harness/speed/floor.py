@@ -1,4 +1,4 @@
-"""The time that no kernel can beat on a problem, from its bytes and operations."""
+"""A lower bound of the time of any kernel for a problem, from its bytes and operations."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _REPEATS = 10
 
 @dataclass(frozen=True)
 class Rates:
-    """The rates that this GPU reached in this run.
+    """The rates that the GPU reached in a trial, just before a measurement.
 
     Attributes:
-        bytes_per_second: Rate of a large copy; bytes read plus bytes written.
-        flops_per_second: Rate of a large matrix product in bfloat16. This is the fastest arithmetic
-            that can produce a result of any precision class.
+        bytes_per_second: Rate of a large copy in device memory, as bytes read plus bytes written
+            for each second.
+        flops_per_second: Floating-point operations for each second in a large matrix product in
+            bfloat16, the fastest arithmetic that any precision class may use.
     """
 
     bytes_per_second: float
@@ -33,24 +34,25 @@ class Rates:
 
 @dataclass(frozen=True)
 class LeastWork:
-    """The least work that a problem requires.
+    """The least work that any kernel must do for a problem.
 
     Attributes:
-        bytes: Bytes of reading every input and weight once and writing the output once.
-        flops: Two for each term of each output element; 0 if the number of terms is unknown.
+        bytes: Bytes to move if every input and weight is read once and the output is written once.
+        flops: Floating-point operations: two for each term of each output element; 0 if the number
+            of terms is unknown.
     """
 
     bytes: int
     flops: int
 
     def floor_ms(self, rates: Rates) -> float:
-        """Return the larger of the time for the bytes and the time for the operations, in ms."""
+        """Return, in ms, the time for the bytes or for the operations, whichever is larger."""
         moving = self.bytes / rates.bytes_per_second
         return 1e3 * max(moving, self.flops / rates.flops_per_second)
 
 
 def measured_rates() -> Rates:
-    """Measure the GPU that torch uses; this takes about a tenth of a second."""
+    """Measure the rates of the GPU that torch uses; this takes about a tenth of a second."""
     source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     copying = _fastest_ms(lambda: target.copy_(source))
@@ -64,7 +66,7 @@ def measured_rates() -> Rates:
 
 
 def least_work(problem: Problem, case: Case, weight_bytes: int, output_bytes: int) -> LeastWork:
-    """Return the least work of a case, given the bytes of its weights and of its output."""
+    """Return the least work of a case, from its inputs and the bytes of weights and output."""
     inputs = sum(
         math.prod(shape) * getattr(torch, dtype).itemsize
         for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)

@@ -1,4 +1,4 @@
-"""Timing of submissions and baselines together on this machine's GPU."""
+"""Timing of a plan's submissions, together with the baselines, on this machine's GPU."""
 
 from __future__ import annotations
 
@@ -46,15 +46,16 @@ def baseline_name(kind: BaselineKind, precision: str) -> str:
 
 
 def measure(plan: SpeedPlan) -> Measurement:
-    """Time all contenders of a plan in the same rounds.
+    """Time all submissions of a plan and the baselines in the same rounds.
 
-    A baseline is left out if it fails or if its first call takes too long; the result lists it.
+    A baseline is left out if it fails or if its first call takes too long. `Measurement.left_out`
+    then says why.
 
     Raises:
-        ContenderError: A submission cannot be timed, returned a wrong output, or lost its worker.
-            Also if two processes cannot share memory on this GPU.
+        ContenderError: A submission cannot be timed, returned a wrong output, or lost its worker;
+            or processes cannot share memory on this GPU.
         OSError: A file cannot be read.
-        ValueError: The file is not a reference.
+        ValueError: The problem's file is not a reference.
     """
     with _one_kind_of_error():
         return _measure(plan)
@@ -103,7 +104,7 @@ def _measure(plan: SpeedPlan) -> Measurement:
 
 
 class _Contenders:
-    """Context manager over the contenders' workers, which start up side by side."""
+    """Context manager that starts a worker for each submission and baseline at the same time."""
 
     def __init__(
         self,
@@ -153,7 +154,7 @@ class _Contenders:
         return worker
 
     def submissions(self) -> list[Contender]:
-        """Return the submissions, ready to be timed; raise the same errors as `TimedSubmission`."""
+        """Return the submissions, ready to be timed; raise the errors of `TimedSubmission`."""
         contenders: list[Contender] = []
         for entry, worker in zip(self._plan.entries, self._submissions, strict=True):
             worker.start()
@@ -170,7 +171,7 @@ class _Contenders:
         return contenders
 
     def baselines(self) -> list[Contender]:
-        """Return the baselines that can be constructed; add the others to `left_out`."""
+        """Return the baselines, ready to be timed; add a line to `left_out` for each that fails."""
         contenders: list[Contender] = []
         for kind, worker in self._baselines.items():
             conversation = Conversation(worker, self._problem, self._case)

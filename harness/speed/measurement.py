@@ -1,4 +1,4 @@
-"""The data of one measurement on a GPU."""
+"""The result of one speed measurement on a GPU, with all submissions and baselines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.speed.result import GpuReading, Timing
 
 @dataclass(frozen=True)
 class Conditions:
-    """The machine and its state during the measurement; the fields are as in `SpeedResult`."""
+    """The machine and its state during a measurement; the fields are those of `SpeedResult`."""
 
     device: str
     driver: str
@@ -25,17 +25,19 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Contenders that were timed together, in random order in every round.
+    """Times of submissions and baselines that were timed together, in random order in each round.
 
     Attributes:
-        timings: Times by the contender's name. Samples of one round stand at the same position.
-        findings: Suspicious facts about a contender's times or outputs, by its name.
-        conditions: The machine and its state.
+        timings: Times by the name of the submission or baseline. Samples of one round have the same
+            index.
+        findings: Suspicious facts about a submission's times or outputs, one line each, by its
+            name.
+        conditions: The machine and its state during the measurement.
         floor_ms, bytes, flops: As in `SpeedResult`.
         discarded: Number of rounds discarded because the GPU was throttled.
-        measured_at: UTC, ISO 8601.
+        measured_at: Time of the measurement, in UTC and ISO 8601.
         looks: As in `SpeedResult`.
-        left_out: Baselines that could not be timed, one line each, with the reason.
+        left_out: For each baseline that could not be timed, one line with the reason.
     """
 
     timings: Mapping[str, Timing]

@@ -1,4 +1,4 @@
-"""The speed result of one submission, made from its measurement and its check."""
+"""The speed result of one submission, made from its speed measurement and its report."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from harness.speed.statistics import ratio_of
 
 
 def speed_result(report: Report, precision: Precision, measured: Measurement) -> SpeedResult:
-    """Return the result to store for a submission.
+    """Return the speed result of a submission, in the form that is stored.
 
     Args:
-        report: The report of the submission, which passed.
+        report: The report of the submission, which must have passed.
         precision: The precision class of the submission.
-        measured: A measurement that has the submission among its contenders, under its name.
+        measured: A measurement of this submission, under the name in the report, and of baselines.
 
     Raises:
-        ContenderError: The measurement has no baseline to compare with.
+        ContenderError: The measurement has no baseline of a precision that is comparable.
     """
     own = measured.timings[report.submission]
     baselines = {n: t for n, t in measured.timings.items() if n != report.submission}
@@ -55,13 +55,14 @@ def speed_result(report: Report, precision: Precision, measured: Measurement) ->
 
 
 def fastest_of_class(baselines: Mapping[str, Timing], precision: Precision) -> str:
-    """Return the name of the fastest baseline whose precision is comparable to the class.
+    """Return the name of the fastest baseline in the arithmetic that suits a precision class.
 
-    The class `fp32` is compared with fp32 baselines alone. Every other class is compared with TF32
-    ones, because TF32 is the least precise arithmetic in which the reference is timed.
+    A submission of the class `fp32` is compared only with fp32 baselines. One of any other class is
+    compared with TF32 baselines, because TF32 is the least precise arithmetic in which the
+    reference is timed.
 
     Raises:
-        ContenderError: No such baseline was timed.
+        ContenderError: No baseline of that arithmetic was timed.
     """
     allowed = "fp32" if precision == "fp32" else "tf32"
     medians = {n: t.median_ms for n, t in baselines.items() if n.endswith(allowed)}

@@ -1,4 +1,4 @@
-"""The plan of a measurement: plain data that another process or machine can execute."""
+"""The plan of a speed measurement: plain data that can be sent to another process or machine."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from harness.records.comparison import Precision
 
 @dataclass(frozen=True)
 class Entry:
-    """A submission that is timed.
+    """A submission to be timed.
 
     Attributes:
-        name: A name that is unique among the contenders.
+        name: A name that no other submission or baseline in the plan has.
         path: The submission's file.
-        precision: The precision class that the check found. Timed outputs must satisfy its bound.
+        precision: The precision class (fp32, tf32, bf16, fp16) that the check found. Timed outputs
+            must satisfy the error bound of this class.
     """
 
     name: str
@@ -28,17 +29,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class SpeedPlan:
-    """One measurement to make.
+    """A speed measurement to make.
 
     Attributes:
-        request: A request for the first entry's file on the reference. The file decides which
-            arguments constructors take; the request says how to build and how long to wait. Its
-            cases are not used.
+        request: A request for the first entry's file on the reference. The file's `ModelNew`
+            decides which constructor arguments are passed. The request also has the settings of
+            builds and the deadlines. Its cases are not used.
         entries: The submissions to time.
-        kinds: The kinds of baseline to time.
-        seconds: The most time that the rounds may take, in seconds.
-        width: Relative precision at which the rounds end. Half the 95 % interval of every
-            contender's ratio to the first entry must be a smaller fraction than this.
+        kinds: The kinds of baseline to time, such as `eager`.
+        seconds: Most seconds that the rounds may take together.
+        width: Relative precision at which the rounds end. They end when half the 95 % interval of
+            each ratio to the first entry's time is a smaller fraction.
     """
 
     request: Request

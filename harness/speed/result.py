@@ -1,6 +1,7 @@
-"""Stored speeds: one JSON line for each submission, problem and run.
+"""Stored speed results: one line of JSON for each submission, problem and measurement.
 
-Lines are added, never changed. The newest line for a file's exact content counts.
+Lines are added, never changed. For a submission's file, the newest line with exactly the file's
+content is used.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ _COMPARABLE = ("device", "driver", "torch", "cudnn", "problem", "problem_hash", 
 
 @dataclass(frozen=True)
 class Timing:
-    """Device times of one contender.
+    """Device times of one submission or baseline.
 
     Attributes:
         median_ms: Median of the samples, in ms.
         interval_ms: 95 % confidence interval of the median, in ms.
-        samples_ms: All samples of rounds that count, in the order of the rounds, in ms.
+        samples_ms: The time of each round that was not discarded, in the order of the rounds, in
+            ms.
     """
 
     median_ms: float
@@ -42,14 +44,14 @@ class Timing:
 
 @dataclass(frozen=True)
 class GpuReading:
-    """The state of the GPU after one round.
+    """The state of the GPU, read after one round of a measurement.
 
     Attributes:
-        clock_mhz: Clock of the multiprocessors.
-        power_watts: Power draw.
-        temperature_celsius: Temperature of the chip.
+        clock_mhz: Clock of the multiprocessors in MHz.
+        power_watts: Power draw in watts.
+        temperature_celsius: Temperature of the chip in degrees Celsius.
         reasons: The reasons why the clock was not higher.
-        is_counted: Whether the round's samples were kept. They are discarded if heat or the power
+        is_counted: Whether the round's times were kept. Times are discarded if heat or the power
             supply slowed the GPU down.
     """
 
@@ -61,7 +63,7 @@ class GpuReading:
 
 
 def milliseconds(timing: Timing) -> str:
-    """Format a median with half its 95 % interval, to two digits of the latter.
+    """Format a median and half its 95 % interval, in ms, to two digits of the latter.
 
     >>> milliseconds(Timing(4.2371, (4.2255, 4.2501), ()))
     '4.237 ± 0.013'
@@ -76,36 +78,41 @@ def milliseconds(timing: Timing) -> str:
 
 @dataclass(frozen=True)
 class SpeedResult:
-    """One submission's speed on one problem.
+    """The speed of one submission on one problem, as it is stored.
 
     Attributes:
         submission: Name of the submission.
-        content_hash: SHA-256 of its file.
+        content_hash: SHA-256 of the submission's file.
         problem: Name of the problem.
         problem_hash: SHA-256 of the reference's file.
-        precision: Precision class of the submission over the whole grid, including the timed shape.
+        precision: Precision class (fp32, tf32, bf16, fp16) that holds in all cases of the grid,
+            which include the timed sizes.
         median_ms, interval_ms, samples_ms: As in `Timing`.
-        speedup: Median of the fastest baseline of its own class over the submission's median.
+        speedup: Median time of the fastest baseline with comparable precision, divided by the
+            submission's median time.
         speedup_interval: 95 % confidence interval of the speedup.
-        baseline: Name of that fastest baseline.
-        baselines: All baselines by name, such as "eager tf32", measured in the same run.
-        floor_ms: Time that no kernel can beat: the bytes at the measured bandwidth of copying, or
-            the operations at the measured rate of the fastest arithmetic, whichever takes longer.
-        bytes: Bytes of reading every input and weight once and writing the output once.
-        flops: Floating-point operations of the terms that exist.
-        build_seconds: Time that compiling its extensions took when they were built.
+        baseline: Name of the baseline to which `speedup` refers.
+        baselines: Times of all baselines of the same measurement, by name, such as "eager tf32".
+        floor_ms: Lower bound of any kernel's time in ms. It is the time for the bytes at the
+            measured bandwidth, or for the operations at the measured fastest rate, whichever is
+            longer.
+        bytes: Bytes to move if every input and weight is read once and the output is written once.
+        flops: Floating-point operations of the terms that exist; 0 if unknown.
+        build_seconds: Seconds that compiling the submission's extensions took when they were built.
         findings: Suspicious facts about the times, one line each; empty if the result is trusted.
-        rounds: Number of samples of each contender.
+        rounds: Number of rounds whose times were kept.
         discarded: Number of rounds discarded because the GPU was throttled.
         device: Name of the GPU.
-        driver, cuda, torch, cudnn: Versions.
-        clocks_mhz: Median clock of the multiprocessors during the measurement.
-        power_watts, temperature_celsius: Medians during the measurement.
-        bandwidth_gbs: Bandwidth of a large copy, bytes read plus written, in 10^9 bytes a second.
+        driver, cuda, torch, cudnn: Versions of the GPU's driver, CUDA, torch and cuDNN.
+        clocks_mhz: Median clock of the multiprocessors during the measurement, in MHz.
+        power_watts, temperature_celsius: Medians of power draw (W) and temperature (degrees
+            Celsius) during the measurement.
+        bandwidth_gbs: Measured bandwidth of a large copy in device memory, bytes read plus written,
+            in 10^9 bytes a second.
         harness: Version of the harness.
-        measured_at: UTC, ISO 8601.
-        looks: State of the GPU after each round, in order; empty in results from before looks were
-            stored.
+        measured_at: Time of the measurement, in UTC and ISO 8601.
+        looks: State of the GPU after each round, in order; empty in older results, which do not
+            have it.
     """
 
     submission: str
@@ -143,30 +150,30 @@ class SpeedResult:
 
     @property
     def timing(self) -> Timing:
-        """The submission's own times."""
+        """The submission's times, without the baselines'."""
         return Timing(self.median_ms, self.interval_ms, self.samples_ms)
 
     @property
     def floor_fraction(self) -> float:
-        """The floor over the median; 1 is as fast as possible."""
+        """`floor_ms` divided by `median_ms`; 1 is as fast as possible."""
         return self.floor_ms / self.median_ms
 
     def to_json(self) -> str:
-        """Return one line of JSON."""
+        """Return the result as one line of JSON."""
         return codec.encode(self)
 
     @classmethod
     def from_json(cls, text: str) -> SpeedResult:
-        """Make a result from the output of `to_json`.
+        """Return the result that `to_json` wrote as `text`.
 
         Raises:
-            ValueError: The text has another schema or is not a result.
+            ValueError: The text has another schema version or is not a speed result.
         """
         return codec.decode_of_schema(text, cls, SCHEMA, "speed result", "measure it again")
 
 
 def why_not_comparable(first: SpeedResult, second: SpeedResult) -> str | None:
-    """Return why two results' times cannot be compared, or None if they were measured alike."""
+    """Return why times of two results cannot be compared, or None if the same conditions hold."""
     for name in _COMPARABLE:
         mine, theirs = getattr(first, name), getattr(second, name)
         if mine != theirs:
@@ -175,7 +182,7 @@ def why_not_comparable(first: SpeedResult, second: SpeedResult) -> str | None:
 
 
 def append(result: SpeedResult, folder: Path) -> Path:
-    """Append a result to the file of its problem, and return the file's path.
+    """Append a result to the file of its problem in a folder, and return the file's path.
 
     Raises:
         OSError: The file cannot be written.
@@ -186,7 +193,7 @@ def append(result: SpeedResult, folder: Path) -> Path:
 
 
 def read(folder: Path, problem: str) -> Iterator[SpeedResult]:
-    """Yield the results of a problem, oldest first; skip lines of another schema."""
+    """Yield a problem's results in a folder, oldest first; skip lines of other schema versions."""
     path = folder / f"{problem}.jsonl"
     if not path.exists():
         return
@@ -198,5 +205,5 @@ def read(folder: Path, problem: str) -> Iterator[SpeedResult]:
 
 
 def of_problems(folder: Path, problems: Iterable[str]) -> list[SpeedResult]:
-    """Return the results of several problems, in the order of `read`."""
+    """Return the results of several problems in a folder: sorted by problem, then oldest first."""
     return [result for problem in sorted(problems) for result in read(folder, problem)]

@@ -1,4 +1,4 @@
-"""The reward: one number for a program that learns from scores, and its components."""
+"""The reward: one number for a program that learns from scores, and the facts behind it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from harness.speed.result import SpeedResult
 
 @dataclass(frozen=True)
 class Reward:
-    """The score of a submission.
+    """The score of a submission, and the facts that it comes from.
 
     Attributes:
-        value: 0 if the submission is wrong. Otherwise the lower end of the speedup's 95 % interval,
-            so that noise earns nothing, or 1 if no trustworthy speed was measured.
-        is_right: Whether nothing is wrong in any case that ran.
-        precision: The tightest class that held in every case; None if it is unknown.
-        speedup: Speedup over the fastest baseline of its own class; None if it was not measured.
+        value: 0 if the submission is wrong. If a speed without findings was measured, the lower end
+            of the speedup's 95 % interval, so that noise is not rewarded. Otherwise 1.
+        is_right: Whether no case that ran is wrong.
+        precision: The most precise class (fp32, tf32, ...) whose error bound held in every case;
+            None if unknown.
+        speedup: Speedup over the fastest baseline with comparable precision; None if it was not
+            measured.
         speedup_interval: 95 % confidence interval of the speedup.
-        findings: Findings of the sanitizers and of the own-work checks, and suspicious facts about
-            the times; each once.
+        findings: Findings of the sanitizers and integrity checks, and suspicious facts about the
+            times, without duplicates.
     """
 
     value: float
@@ -33,14 +35,14 @@ class Reward:
 
 
 def reward(report: Report, speed: SpeedResult | None = None) -> Reward:
-    """Return the reward of a submission.
+    """Return the reward of a submission from its report and, if measured, its speed.
 
     Args:
-        report: The report of its check.
-        speed: Its measured speed, or None if it was not timed.
+        report: The report of the submission's check.
+        speed: The submission's measured speed, or None if it was not timed.
 
     Raises:
-        ValueError: The speed belongs to another content or another problem.
+        ValueError: The speed was measured for another content of the submission or the reference.
     """
     found = [finding.message for case in report.cases for finding in case.findings]
     if speed is None:

@@ -1,4 +1,4 @@
-"""Rounds of timed calls: contenders in random order, every call with new values."""
+"""Rounds of timed calls: submissions and baselines in random order, each call with new inputs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Verify = Callable[[Contender, Sample], None]
 
 
 class Stage:
-    """The inputs of each call.
+    """The input tensors of timed calls, which get new values before each call.
 
-    They come from the distributions of checked calls. So a submission cannot recognise a timed call
-    by its inputs.
+    The values come from the same distributions as in the correctness check. So a submission cannot
+    recognise a timed call by its inputs.
     """
 
     def __init__(self, inputs: Sequence[Tensor]) -> None:
-        """Take tensors on the GPU of the inputs' shapes and dtypes, for this stage's use alone."""
+        """Use these GPU tensors, which have the inputs' shapes and dtypes, and overwrite them."""
         self._inputs = inputs
         self._generator = torch.Generator("cuda")
         self._chance = secrets.SystemRandom()
@@ -51,11 +51,11 @@ class Stage:
         distribution: Distribution = "uniform",
         seconds: float | None = None,
     ) -> Sample:
-        """Time one call with new inputs; raise the same errors as the contender.
+        """Time one call of a contender with new input values; raise the contender's errors.
 
-        Half of the calls find their inputs at the addresses of the call before. A submission that
-        caches results by address is wrong in that half. One that still reads an earlier address is
-        wrong in the other half.
+        In about half of the calls, the inputs are at the same addresses as in the call before. A
+        submission that caches results by address is wrong in these calls. One that still reads an
+        earlier address is wrong in the others.
         """
         self._generator.manual_seed(secrets.randbits(63))
         for tensor in self._inputs:
@@ -68,7 +68,7 @@ class Stage:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The inputs of the last call."""
+        """The input tensors, with the values of the last call."""
         return tuple(self._inputs)
 
 
@@ -107,7 +107,7 @@ _DRAW: Mapping[Distribution, Callable[[Tensor, torch.Generator], object]] = {
 
 
 def draw(distribution: Distribution, tensor: Tensor, generator: torch.Generator) -> None:
-    """Fill a floating-point tensor on the generator's device from a distribution."""
+    """Fill a floating-point tensor with values from a distribution."""
     _DRAW[distribution](tensor, generator)
 
 
@@ -117,7 +117,7 @@ _OTHERS_SHARE = 0.25
 
 
 def any_distribution(problem: Problem, chance: random.Random) -> Distribution:
-    """Return the distribution of a round's inputs."""
+    """Return the distribution of a round's inputs: usually uniform, else a random one."""
     if chance.random() >= _OTHERS_SHARE:
         return "uniform"
     # Values that overflow float16 to infinity would not show what a submission computes.
@@ -126,10 +126,11 @@ def any_distribution(problem: Problem, chance: random.Random) -> Distribution:
 
 @dataclass
 class Samples:
-    """Times and GPU states of the rounds so far.
+    """Times and states of the GPU in the rounds so far.
 
     Attributes:
-        times: Milliseconds by contender, one for each round that counts.
+        times: For the name of each submission or baseline, the milliseconds of each round that was
+            not discarded.
         looks: State of the GPU after each round, including discarded rounds.
     """
 
@@ -138,7 +139,7 @@ class Samples:
 
     @property
     def counted(self) -> list[GpuReading]:
-        """The looks after rounds that count."""
+        """The states of the GPU after rounds that were not discarded."""
         return [look for look in self.looks if look.is_counted]
 
     @property
@@ -148,7 +149,7 @@ class Samples:
 
 
 def warm_up(stage: Stage, contender: Contender, first_call_seconds: float, verify: Verify) -> None:
-    """Call a contender until its times stop falling."""
+    """Call a submission or baseline until its times stop falling, at most 30 times."""
     least = math.inf
     steady = calls = 0
     while steady < _STEADY_CALLS and calls < _MOST_WARM_UPS:
@@ -168,9 +169,9 @@ def run_rounds(
     is_enough: Callable[[Samples], bool],
     seconds: float,
 ) -> Samples:
-    """Run rounds until `is_enough` returns true or time is up.
+    """Run rounds of timed calls until `is_enough` returns true or `seconds` have passed.
 
-    A round in which the GPU was throttled counts for none of the contenders.
+    A round in which the GPU was throttled is discarded for all contenders.
     """
     samples = Samples()
     order = list(contenders)

@@ -1,4 +1,4 @@
-"""The course of one measurement: warm-up, rounds, and the checks that make it trustworthy."""
+"""One speed measurement: warm-up, rounds of timed calls, and checks of the timed outputs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _BELOW_FLOOR = 0.9
 
 @dataclass
 class _Findings:
-    """Findings by contender, each line once."""
+    """Suspicious facts by name of the submission, each line only once."""
 
     by_name: dict[str, list[str]] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class _Findings:
 
 
 class SpeedRun:
-    """One measurement."""
+    """One speed measurement of submissions and baselines on a GPU."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class SpeedRun:
         baselines: Sequence[Contender],
         left_out: Sequence[str],
     ) -> Measurement:
-        """Warm up, run the rounds, and return the measurement.
+        """Warm up all contenders, time them in rounds, and return the measurement.
 
         `left_out` has a line for each baseline that could not be constructed.
         """
@@ -120,7 +120,10 @@ class SpeedRun:
         return self._measurement(samples, lines)
 
     def _verify(self, contender: Contender, sample: Sample) -> None:
-        """Check a submission's output against the reference, and check that the work is its own."""
+        """Check a timed call of a submission: its output, its time, and the integrity findings.
+
+        A wrong output raises ContenderError. Calls of baselines are not checked.
+        """
         name, output = contender.name, sample.output
         precision = self._precision.get(name)
         if precision is None:
@@ -205,7 +208,7 @@ def _checksums(
     weights: Mapping[str, Tensor],
     output_shape: Sequence[int],
 ) -> Mapping[Precision, Checksum]:
-    """Return a checksum for each class among the submissions; empty if `Model` is not linear."""
+    """Return a checksum for each precision class of the plan; empty if `Model` is not linear."""
     device = torch.device("cuda")
     linear_map = problem.family.linear_map(case, weights, device)
     if linear_map is None:
@@ -215,6 +218,6 @@ def _checksums(
 
 
 def timing_of(samples: Sequence[float]) -> Timing:
-    """Return the median of samples with its confidence interval."""
+    """Return samples in ms with their median and its 95 % confidence interval."""
     median = median_of(samples)
     return Timing(median.value, (median.low, median.high), tuple(samples))

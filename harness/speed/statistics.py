@@ -1,4 +1,4 @@
-"""Estimates from samples of device time, with their confidence intervals."""
+"""Medians of device times and ratios of medians, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SEED = 0
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its 95 % confidence interval."""
+    """An estimate (`value`) with the ends of its 95 % confidence interval."""
 
     value: float
     low: float
@@ -23,15 +23,15 @@ class Interval:
 
     @property
     def relative_width(self) -> float:
-        """Half the interval's length as a fraction of the estimate."""
+        """Half the length of the interval, as a fraction of the estimate."""
         return (self.high - self.low) / (2 * self.value)
 
 
 def median_of(samples: Sequence[float]) -> Interval:
-    """Return the median with its distribution-free interval from the order of the samples.
+    """Return the median of samples; its interval comes from their order, for any distribution.
 
     The ranks are those of a binomial distribution (Hahn and Meeker, Statistical Intervals, 5.2).
-    Fewer than six samples give the whole range.
+    With fewer than six samples, the interval is their whole range.
     """
     # scipy is imported late. Its import takes as long as everything else that a command without
     # measurements needs.
@@ -44,7 +44,7 @@ def median_of(samples: Sequence[float]) -> Interval:
 
 
 def ratio_of(numerators: Sequence[float], denominators: Sequence[float]) -> Interval:
-    """Return the ratio of two medians, with the interval of a percentile bootstrap."""
+    """Return the ratio of two series' medians, with the interval of a percentile bootstrap."""
     return _quotient((numerators,), (denominators,))
 
 
@@ -54,15 +54,16 @@ def ratio_of_ratios(
     denominators: Sequence[float],
     denominators_baseline: Sequence[float],
 ) -> Interval:
-    """Return the ratio of two medians from different runs, each relative to its run's baseline.
+    """Return the ratio of two medians from different runs, each divided by its run's baseline.
 
-    Clock and temperature differ between runs, but affect all contenders of a run alike.
+    Clock and temperature differ between runs, but affect a submission and a baseline of one run
+    alike.
     """
     return _quotient((numerators, denominators_baseline), (denominators, numerators_baseline))
 
 
 def _quotient(over: Sequence[Sequence[float]], under: Sequence[Sequence[float]]) -> Interval:
-    """Return the product of the medians of `over`, divided by that of `under`."""
+    """Return the product of the medians of `over` divided by the product of those of `under`."""
     samples = [np.asarray(each) for each in (*over, *under)]
 
     def quotient(*drawn: np.ndarray, axis: int = -1) -> np.ndarray:

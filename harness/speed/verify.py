@@ -1,4 +1,4 @@
-"""Checks of a timed call's output: a checksum for every call, a full comparison for some.
+"""Checks of the outputs of timed calls: a checksum for every call, a full comparison for some.
 
 The checksum is Freivalds' idea (1977) for a linear map y = A x. It uses random signs r that the
 submission never sees. <r, y> must equal <A' r, x>, where A' is the adjoint, which is applied once.
@@ -7,8 +7,8 @@ This costs one pass over x and y for each call, whatever A costs.
 Let e be errors, each within its bound b. Hoeffding's inequality gives P(|<r, e>| > t |b|) <= 2
 exp(-t t / 2) for random signs. With t = 8, a false alarm is rarer than one in 10^13.
 
-The checksum does not see a few wrong elements among many. The full comparison of calls that are
-chosen afterwards does.
+The checksum does not see a few wrong elements among many. A full comparison sees them; the calls to
+compare are chosen at random after they have run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RUN = Run("timed", "uniform", "A")
 
 
 class Checksum:
-    """A checksum of the outputs of one linear map."""
+    """A checksum that tests outputs of one linear map, such as a convolution."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Checksum:
         precision: Precision,
         device: torch.device,
     ) -> None:
-        """Draw the signs for outputs of this shape and precision class, on the map's device."""
+        """Draw random signs for outputs of a shape, and compute the error allowed by a class."""
         # torch's default generators start from a public seed, so the seed is drawn here.
         secret = torch.Generator(device).manual_seed(secrets.randbits(63))
         drawn = torch.randint(
@@ -61,7 +61,9 @@ class Checksum:
         self._allowed = _DEVIATIONS * math.sqrt(linear_map.squared_bounds(arithmetic))
 
     def error(self, x: Tensor, y: Tensor) -> float:
-        """Return the largest error of any row's checksum, as a fraction of the allowed error.
+        """Return the largest error of the checksums of all batch elements.
+
+        The error is a fraction of the allowed error, so a result above 1 means a wrong output.
 
         The result is NaN if the output is not finite.
 
@@ -80,7 +82,7 @@ class Checksum:
 
 
 def _products(rows: Tensor, vector: Tensor) -> Tensor:
-    """Return the float64 product of each flattened row with a vector."""
+    """Return the dot product, in float64, of each flattened row with a vector."""
     flat = rows.flatten(1)
     step = max(1, _SLICE // flat.shape[1])
     parts = [flat[i : i + step].double() @ vector for i in range(0, len(flat), step)]
@@ -89,7 +91,7 @@ def _products(rows: Tensor, vector: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class FullCheck:
-    """A comparison of whole outputs with the oracle, on the GPU."""
+    """A comparison of a whole output with the float64 oracle, on the GPU."""
 
     problem: Problem
     case: Case
@@ -97,6 +99,6 @@ class FullCheck:
     device: torch.device
 
     def comparison(self, inputs: tuple[Tensor, ...], output: Tensor) -> Comparison:
-        """Judge the output as every case is judged."""
+        """Compare an output element by element with the oracle, by the error bounds of a check."""
         values = Values(self.weights, inputs)
         return judge(self.problem, self.case, _RUN, values, output, self.device)

@@ -1,4 +1,4 @@
-"""General helpers for any program: errors, files, processes, and escaping of untrusted text.
+"""General helpers: errors, files, processes, JSON, and escaping of untrusted text.
 
-Nothing here depends on submissions, kernels or torch.
+No module in this package depends on submissions, kernels or torch.
 """

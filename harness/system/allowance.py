@@ -25,11 +25,11 @@ class Allowance:
 
     @property
     def is_used_up(self) -> bool:
-        """True if nothing of the budget is left."""
+        """True if no time of the budget is left."""
         return self._spent >= self.seconds
 
     def limit(self, seconds: float) -> float:
-        """Return the smaller of `seconds` and what is left of the budget."""
+        """Return the smaller one of `seconds` and the seconds that are left of the budget."""
         return max(0.0, min(seconds, self.seconds - self._spent))
 
     def spend(self, seconds: float) -> None:
@@ -38,7 +38,7 @@ class Allowance:
 
     @contextmanager
     def spending(self) -> Iterator[None]:
-        """Subtract the duration of the `with` block, also if it raises."""
+        """Subtract the duration of the `with` block from the budget, even if the block raises."""
         start = time.monotonic()
         try:
             yield

@@ -12,13 +12,13 @@ T = TypeVar("T")
 
 
 def encode(record: object) -> str:
-    """Return a record as one line of JSON."""
+    """Return a dataclass instance as one line of JSON."""
     # Untrusted text may contain a lone surrogate. msgspec refuses to write one; `json` escapes it.
     return json.dumps(msgspec.to_builtins(record, enc_hook=_plain))
 
 
 def decode(text: str, kind: type[T]) -> T:
-    """Return the record that `encode` wrote as `text`.
+    """Return the instance of the dataclass `kind` that `encode` wrote as `text`.
 
     Raises:
         ValueError: The text is not JSON or does not fit `kind`; the message says where.
@@ -27,13 +27,13 @@ def decode(text: str, kind: type[T]) -> T:
 
 
 def decode_of_schema(text: str, kind: type[T], schema: int, name: str, remedy: str) -> T:
-    """Return the record that `encode` wrote as `text`, if its field `schema` equals `schema`.
+    """Return the instance that `encode` wrote as `text`, if its field `schema` is `schema`.
 
     Args:
         text: One line of JSON.
-        kind: The dataclass to make.
+        kind: The dataclass of the instance.
         schema: The only schema version that is accepted.
-        name: The name of the record in messages.
+        name: The name of this kind of data in messages.
         remedy: The advice in the message about another schema version.
 
     Raises:

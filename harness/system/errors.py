@@ -1,4 +1,4 @@
-"""Errors that end a command with one line: the file, what is wrong with it, and the remedy."""
+"""Errors that end a command with one line, which names the file, the fault and the remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class HarnessError(Exception):
 
 
 class MachineError(HarnessError, RuntimeError):
-    """An error of this machine that prevents every evaluation and therefore ends the run."""
+    """A fault of this machine prevents every evaluation, and therefore ends the run."""
 
 
 class UsageError(HarnessError, ValueError):

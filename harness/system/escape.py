@@ -1,6 +1,7 @@
-"""Escaping of untrusted text for the place where it is shown.
+"""Escaping of untrusted text for a terminal, Markdown, or GitHub's workflow commands.
 
-Authors choose the names of their submissions and the messages of their exceptions.
+The text is untrusted because authors choose the names of submissions and the messages of
+exceptions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _IGNORABLE = re.compile(
 
 
 def is_unshown(character: str) -> bool:
-    """Return whether a character is invisible, or moves the text that is shown after it."""
+    """Return whether a character is invisible, or changes the position of the text after it."""
     return unicodedata.category(character) in _UNSHOWN or bool(_IGNORABLE.match(character))
 
 
@@ -36,7 +37,7 @@ def one_line(text: str) -> str:
 
 
 def printable(line: str) -> str:
-    r"""Return a line with its spaces but without control characters and GitHub workflow commands.
+    r"""Return a line without control characters and GitHub workflow commands; keep its spaces.
 
     A GitHub runner treats a line that begins with two colons as a command, and `##[` anywhere in a
     line.
@@ -52,7 +53,7 @@ def printable(line: str) -> str:
 
 
 def cut(line: str, columns: int = 200) -> str:
-    """Return a line, or its beginning if it has more columns; ` ...` stands for the rest.
+    """Return a line; if it has more than `columns` columns, ` ...` replaces the end.
 
     >>> cut("a long line", 10)
     'a long ...'
@@ -61,9 +62,9 @@ def cut(line: str, columns: int = 200) -> str:
 
 
 def visible(text: str) -> str:
-    r"""Return text of one or more lines without control characters; tabs become spaces.
+    r"""Return text of one or more lines without control characters, and with tabs as spaces.
 
-    This suits places that give no other characters a meaning.
+    This is enough for output in which no other character has a special meaning.
 
     >>> visible("\treturn 1; // \x1b[31m")
     '        return 1; // ?[31m'
@@ -79,7 +80,7 @@ def _without_controls(line: str) -> str:
 
 
 def markdown(text: str) -> str:
-    r"""Return a line of text that GitHub's Markdown shows unchanged, also in a table cell.
+    r"""Return a line escaped so that GitHub's Markdown shows it unchanged, even in a table cell.
 
     >>> print(markdown("flat_index_ | <b>"))
     flat_index\_ \| \<b\>

@@ -1,6 +1,6 @@
-"""Writing of files that survives a crash, a full disk or a second writer.
+"""Writing of files in a way that is safe against crashes, full disks and concurrent writers.
 
-No failed write leaves a partly written file or line behind.
+A write that fails leaves no partly written file or line.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from harness.system.errors import UsageError
 
 
 def require(paths: Iterable[Path], option: str = "") -> None:
-    """Check that files and folders exist.
+    """Check that all given files and folders exist.
 
     Args:
         paths: The files and folders.
-        option: The option that named them, with a trailing space, for the message.
+        option: The option that gave the paths, with a trailing space, for the message.
 
     Raises:
-        UsageError: One of them does not exist.
+        UsageError: A path does not exist.
     """
     missing = [path for path in paths if not path.exists()]
     if missing:
@@ -31,7 +31,7 @@ def require(paths: Iterable[Path], option: str = "") -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file's content atomically: a reader sees the old text or the new one.
+    """Replace a file's content atomically: a reader sees either the old or the new text.
 
     Raises:
         OSError: The file cannot be written; it keeps its old content.
@@ -55,7 +55,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _usual_mode() -> int:
-    """Return the permissions that this process gives to a new file.
+    """Return the permission bits that this process gives to a new file.
 
     The umask can only be read by setting it.
     """
@@ -65,7 +65,7 @@ def _usual_mode() -> int:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append a line to a file, on a line of its own even if the last line was cut off.
+    """Append a line to a file; it begins a new line even if the file's last line is incomplete.
 
     Raises:
         OSError: The line cannot be written; the file is unchanged.
@@ -80,7 +80,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def write_or_nothing(file: IO[bytes], data: bytes) -> None:
-    """Write all of `data` at the end of an unbuffered file in one call, or nothing.
+    """Write all of `data` at the end of an unbuffered file; if that fails, write nothing.
 
     Raises:
         OSError: The data cannot be written; a seekable file is cut back to its old length.

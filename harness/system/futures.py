@@ -1,4 +1,4 @@
-"""Helpers for futures whose result comes from another source."""
+"""Completion of a future with the result of a function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def complete_from(future: Future[T], function: Callable[[], T]) -> None:
-    """Set a future to what a function returns or raises; CancelledError cancels the future."""
+    """Complete a future with a function's result or exception; CancelledError cancels it."""
     try:
         result = function()
     except CancelledError:

@@ -1,4 +1,4 @@
-"""Python processes that run modules of the harness."""
+"""Command lines, environment and settings of Python processes that run modules of the harness."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """Return the command line that runs one of the harness's modules.
+    """Return the command line that runs a module of the harness in a new Python process.
 
-    `-P` keeps the current folder off the import path, because files there may have any name.
+    `-P` keeps the current folder off the import path, because files in it may have any name.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 @functools.cache
 def compile_bytecode() -> None:
-    """Compile all of the harness's bytecode once per process, because a sandbox cannot write it.
+    """Compile all modules of the harness to bytecode, because a sandbox cannot write bytecode.
 
-    If the package's folder is read-only, sandboxed processes only start more slowly.
+    This is done once in each process. If the package's folder is read-only, sandboxed processes
+    start more slowly, without an error.
     """
     compileall.compile_dir(PACKAGE, quiet=2)
 
 
 def settle() -> None:
-    """Exempt all objects that exist now, such as torch's million, from later garbage collections.
+    """Exempt all present objects, such as torch's million, from later garbage collections.
 
     Without this, the collection at the end of the process takes half a second.
     """
@@ -39,9 +40,9 @@ def settle() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return this process's environment, extended so that the harness can be imported.
+    """Return this process's environment variables, with the harness's folder on PYTHONPATH.
 
-    The harness need not be installed: its folder is on PYTHONPATH.
+    So a new Python process can import the harness even if it is not installed.
     """
     paths = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,9 +1,9 @@
-"""Processes that end when the process that started them ends, even by SIGKILL.
+"""Start of programs that end when the process that started them ends, even if it is killed.
 
-`command` runs this file before the real program: `leash.py PARENT SIGNAL PROGRAM ...`. It asks the
-kernel for a signal at the parent's death (`prctl(2)`, PR_SET_PDEATHSIG) and then executes the
-program. A `preexec_fn` would need no file, but it may deadlock: other threads may hold locks at the
-fork.
+The command line from `command` runs this file before the program: `leash.py PARENT SIGNAL PROGRAM
+...`. This file asks the kernel for a signal at the parent's death (`prctl(2)`, PR_SET_PDEATHSIG)
+and then executes the program. A `preexec_fn` of subprocess could do the same, but may deadlock,
+because other threads may hold locks at the fork.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _EXIT_SECONDS = 5.0
 
 
 def command(program: Sequence[str], when_alone: signal.Signals = signal.SIGTERM) -> list[str]:
-    """Return the command line that runs a program which gets a signal when this process has ended.
+    """Return a command line for a program that gets `when_alone` once this process has ended.
 
-    The kernel also sends the signal when the starting thread ends. That thread therefore has to
-    wait for the program.
+    The kernel also sends the signal when the thread that started the program ends. So this thread
+    must wait for the program.
     """
     own = str(Path(__file__).resolve())
     # -I and -S keep the user's packages and the current folder off the import path.
@@ -33,9 +33,9 @@ def command(program: Sequence[str], when_alone: signal.Signals = signal.SIGTERM)
 
 
 def run(program: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program that ends its own children on SIGTERM, and return its exit status and output.
+    """Run a program that ends its own children on SIGTERM; return its exit status and output.
 
-    If an exception interrupts this call, the program is terminated and gets time to end.
+    If an exception interrupts this call, the program gets SIGTERM and 5 seconds to end.
     """
     with subprocess.Popen(
         command(program),
@@ -58,7 +58,7 @@ def run(program: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str
 
 
 def end(process: subprocess.Popen[str], seconds: float = _EXIT_SECONDS) -> None:
-    """Terminate a process, and kill it if it does not end within `seconds`."""
+    """Send SIGTERM to a process, and SIGKILL if it does not end within `seconds`."""
     process.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
@@ -67,7 +67,7 @@ def end(process: subprocess.Popen[str], seconds: float = _EXIT_SECONDS) -> None:
 
 
 def main(parent: int, number: int, program: Sequence[str]) -> None:
-    """Ask the kernel for signal `number` at the death of `parent`, and execute the program."""
+    """Ask the kernel for signal `number` when the parent ends, and execute the program."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         # The parent ended before prctl took effect, so that the signal would never come.

@@ -1,4 +1,4 @@
-"""Numbering of items that have the same key."""
+"""Numbering of items among those with the same key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output of a run's reports, where a failed write stops nothing else."""
+"""Output for users and of JSON lines, in which a failed write does not stop other output."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from harness.system.files import write_or_nothing
 
 
 def say(line: str, out: IO[str]) -> None:
-    """Print one line for people, with untrusted text made harmless."""
+    """Print one line for users, with control characters of untrusted text replaced."""
     print(one_line(line), file=out, flush=True)
 
 
 class JsonLines:
-    """The target of `--json`: a file that never holds a partial line, or standard output."""
+    """The target of `--json`: standard output, or a file that never holds a partial line."""
 
     def __init__(self, file: IO[bytes] | None) -> None:
         self._file = file
 
     @property
     def is_standard_output(self) -> bool:
-        """True if the lines go to standard output; text for people must then go elsewhere."""
+        """True if the lines go to standard output; text for users must then go to stderr."""
         return self._file is None
 
     def write(self, line: str) -> None:
-        """Append a line.
+        """Append a line of JSON to the target.
 
         Raises:
-            OSError: The line cannot be written; the file still ends with the line before.
+            OSError: The line cannot be written; the file still ends with the previous line.
         """
         if self._file is None:
             print(line, flush=True)
@@ -41,7 +41,7 @@ class JsonLines:
 
 
 def open_json(target: str, stack: ExitStack) -> JsonLines:
-    """Open the target of `--json`, where `-` means standard output; `stack` closes it.
+    """Open the target of `--json`: a file, or standard output for `-`; `stack` closes it.
 
     Raises:
         OSError: The file cannot be opened.
@@ -56,11 +56,11 @@ _OF_ONE_FILE = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL, errno.EISDIR)
 
 
 class FaultTolerantWriter:
-    """A writer to several destinations that reports failures and goes on.
+    """Writes to several destinations; reports the errors of one and continues with the others.
 
-    After an error of a destination (a full disk, no permission), it reports the error once and
-    skips that destination from then on. After an error of one file, it reports that file and writes
-    the next one.
+    If a destination fails (full disk, no permission), the error is reported once, and the
+    destination is skipped from then on. If only one file fails (such as an invalid name), the error
+    is reported, and the next file is written.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -70,11 +70,11 @@ class FaultTolerantWriter:
 
     @property
     def all_well(self) -> bool:
-        """True if everything was written."""
+        """True if no write has failed."""
         return not self._given_up and not self._left_out
 
     def write(self, where: str, write: Callable[[], None]) -> None:
-        """Call `write` for the destination `where`, unless that destination has failed before."""
+        """Call `write` for the destination named `where`, unless it has failed before."""
         if where in self._given_up:
             return
         try:

@@ -1,4 +1,4 @@
-"""Numbers of processors, and their division among evaluations."""
+"""The number of usable processors, and their division among evaluations."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def usable_cores() -> int:
 
 
 def cores_each(jobs: int, evaluations: int) -> int:
-    """Return each evaluation's share of processors when up to `jobs` of them run at a time."""
+    """Return how many processors each evaluation may use if up to `jobs` run at a time."""
     return max(1, usable_cores() // max(1, min(jobs, evaluations)))

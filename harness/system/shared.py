@@ -1,4 +1,4 @@
-"""Helper processes that one process shares: started at first use, and ended at its exit."""
+"""Helper processes that all parts of a process share: started at first use, ended at its exit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Server(Protocol):
-    """A helper process of this one."""
+    """A helper process, such as a fork server."""
 
     @property
     def is_alive(self) -> bool:
-        """True if the process can take requests."""
+        """True if the helper process can take requests."""
 
     def close(self) -> None:
-        """End the process."""
+        """End the helper process."""
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -25,9 +25,9 @@ Served = TypeVar("Served", bound=Server)
 
 
 class Shared(Generic[Key, Served]):
-    """One server for each key.
+    """A collection of helper processes: at most one for each key, started at first use.
 
-    A forked child of this process does not use them: it starts servers of its own.
+    A forked child of this process does not use its parent's helper processes; it starts its own.
     """
 
     def __init__(self, start: Callable[[Key], Served]) -> None:
@@ -37,7 +37,7 @@ class Shared(Generic[Key, Served]):
         self._known: dict[Key, Served] = {}
 
     def get(self, key: Key) -> Served:
-        """Return the server for `key`, and start it if none is alive."""
+        """Return the helper process for `key`; start a new one if none is alive."""
         with self._lock:
             if self._owner != os.getpid():
                 # The servers known so far belong to the process that forked this one.

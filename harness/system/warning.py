@@ -1,4 +1,4 @@
-"""Warnings of Python that do not concern the user of the harness."""
+"""Suppression of Python warnings that do not concern users of the harness."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_user_warnings() -> Iterator[None]:
-    """Ignore `UserWarning`s, which torch issues about calls of the harness and of a reference.
+    """Ignore `UserWarning`s in the context; torch issues them for the harness and references.
 
-    They tell the authors of these calls about speed or deprecation. On the harness's standard error
-    they would look like messages about the submission.
+    Such warnings are about speed or deprecation, and are meant for authors of code that calls
+    torch. In the output of the harness, they would look like messages about the submission.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

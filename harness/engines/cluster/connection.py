@@ -1,4 +1,4 @@
-"""Connections to an existing cluster, or to a local one inside this process."""
+"""Connections to an existing Dask cluster, or to a local Dask cluster inside this process."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _FIRST_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Members:
-    """The workers of a cluster.
+    """The resources of all workers of a Dask cluster.
 
     Attributes:
-        threads: Number of threads of all workers.
-        gpus: Names of their GPUs, each once.
-        share: Share of a GPU that an evaluation takes; 0 without a GPU.
-        count: Number of GPUs.
+        threads: Number of threads of all workers together.
+        gpus: Names of the workers' GPUs, each name once.
+        share: Fraction of a GPU, from 0 to 1, that each evaluation reserves; 0 without a GPU.
+        count: Number of workers with a GPU.
     """
 
     threads: int
@@ -47,13 +47,13 @@ class Members:
 
 
 def client_of(cluster: str | SpecCluster, seconds: float = _SECONDS) -> Client:
-    """Return a Dask client of a cluster that does not become the process's default client."""
+    """Return a new Dask client of a cluster; it does not become the process's default client."""
     # Dask's signature lacks only the return type.
     return Client(cluster, timeout=seconds, set_as_default=False)  # type: ignore[no-untyped-call]
 
 
 def connect(scheduler: str) -> Client:
-    """Connect to a scheduler.
+    """Return a Dask client that is connected to the scheduler at an address.
 
     Raises:
         UsageError: The scheduler cannot be reached, or a certificate is missing.
@@ -79,10 +79,11 @@ def connect(scheduler: str) -> Client:
 
 
 def members(client: Client, scheduler: str) -> Members:
-    """Return the workers; all must have the versions of this machine.
+    """Return the resources of all workers, after a check that they have this machine's versions.
 
     Raises:
-        UsageError: The cluster has no worker, or a worker has other versions.
+        UsageError: The cluster has no worker, or a worker has other versions of the harness, torch
+            or nvcc.
     """
     known: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
     if not known:
@@ -117,7 +118,7 @@ def members(client: Client, scheduler: str) -> Members:
 
 
 def hardware_of(device: Choice, scheduler: str) -> Hardware:
-    """Return the hardware on which a cluster evaluates.
+    """Return the device, the GPUs and the number of evaluations at a time of a scheduler's cluster.
 
     Raises:
         UsageError: The cluster cannot be reached or used.
@@ -135,11 +136,13 @@ def hardware_of(device: Choice, scheduler: str) -> Hardware:
 
 
 def local_cluster(jobs: int, folder: Path) -> SpecCluster:
-    """Return a cluster in this process, without a port that others could connect to.
+    """Return a Dask cluster in this process, without a network port.
+
+    It has one worker for each GPU, or one worker if there is no GPU.
 
     Args:
         jobs: Number of evaluations at a time.
-        folder: Folder for files of its workers.
+        folder: Folder for the files of the workers.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     gpus = torch.cuda.device_count()

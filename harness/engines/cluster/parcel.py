@@ -1,4 +1,4 @@
-"""Parcels: requests with the contents of all files that they name, for another machine."""
+"""Parcels: requests with the contents of the files that they name, sent to another machine."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MOST_BYTES = 256 << 20
 
 
 class UnpackError(ValueError):
-    """A parcel that cannot be unpacked here; the message gives the reason in one line."""
+    """A parcel cannot be unpacked on this machine; the message gives the reason in one line."""
 
 
 @dataclass(frozen=True)
 class ReadableFiles:
-    """Additional files that submissions may read, common to many requests.
+    """Additional files that submissions may read (`--readable`), common to many requests.
 
     Attributes:
-        files: Contents by path on the sender's machine.
-        key: Digest of the files.
+        files: Content of each file, by its path on the sender's machine.
+        key: Digest of the files' paths and contents.
     """
 
     files: Contents
@@ -41,12 +41,12 @@ class ReadableFiles:
 
 @dataclass(frozen=True)
 class Parcel:
-    """A request for another machine.
+    """A request with the contents of its files, to be sent to another machine.
 
     Attributes:
-        request: The request as text; its paths are the sender's.
-        submission: The submission's file and the sources beside it that it may read, by their paths
-            in its folder.
+        request: The request as JSON; its paths are those of the sender's machine.
+        submission: Contents of the submission's file and of the source files beside it that it may
+            read, by path relative to the submission's folder.
         problem: Content of the reference's file.
     """
 
@@ -56,18 +56,18 @@ class Parcel:
 
     @cached_property
     def asked(self) -> Request:
-        """The request with the sender's paths."""
+        """The request, decoded, with the paths of the sender's machine."""
         return codec.decode(self.request, Request)
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the contents; parcels of the same files have the same digest."""
+        """Digest of the names and contents of the submission's and the reference's files."""
         asked = self.asked
         return digest((key_of(self.submission), key_of({asked.problem.name: self.problem})))
 
 
 def pack(request: Request) -> Parcel:
-    """Read the files that a request names, except those of `readable`.
+    """Return a parcel: a request, and the contents of its files except those of `readable`.
 
     Raises:
         OSError: A file cannot be read.
@@ -83,11 +83,11 @@ def pack(request: Request) -> Parcel:
 
 @dataclass(frozen=True)
 class TimingParcel:
-    """A plan to time, for another machine.
+    """A plan of a speed measurement with the contents of its files, to be sent to another machine.
 
     Attributes:
-        plan: The plan as text; its paths are the sender's.
-        entries: A request for each contender's file, in the plan's order.
+        plan: The plan as JSON; its paths are those of the sender's machine.
+        entries: A parcel for each submission that the plan times, in the plan's order.
     """
 
     plan: str
@@ -95,19 +95,19 @@ class TimingParcel:
 
 
 def pack_plan(plan: SpeedPlan) -> TimingParcel:
-    """Read the files that a plan names; raise the errors of `pack`."""
+    """Return a parcel: a speed plan and the contents of its files; raise the errors of `pack`."""
     requests = (replace(plan.request, submission=entry.path) for entry in plan.entries)
     bare = replace(plan, request=_bare(plan.request))
     return TimingParcel(codec.encode(bare), tuple(map(pack, requests)))
 
 
 def _bare(request: Request) -> Request:
-    """Return the request without paths that exist on the sender's machine alone."""
+    """Return the request without `cache` and `readable`, which name paths of the sender only."""
     return replace(request, cache=Path(), readable=())
 
 
 def unpack_plan(parcel: TimingParcel, unpacked: Callable[[Parcel], Request]) -> SpeedPlan:
-    """Return the plan with paths of this machine; `unpacked` writes each parcel."""
+    """Return the plan with paths of this machine; `unpacked` writes the files of each parcel."""
     plan = codec.decode(parcel.plan, SpeedPlan)
     requests = [unpacked(each) for each in parcel.entries]
     entries = tuple(
@@ -118,11 +118,11 @@ def unpack_plan(parcel: TimingParcel, unpacked: Callable[[Parcel], Request]) -> 
 
 
 def pack_readable(paths: Iterable[Path]) -> ReadableFiles:
-    """Read the additional files that submissions may read.
+    """Return the contents of additional files, and of all files below folders, for another machine.
 
     Raises:
         OSError: A file cannot be read.
-        UsageError: The files are larger than what is sent to another machine.
+        UsageError: The files together are larger than 256 MiB.
     """
     found: dict[str, bytes] = {}
     size = 0
@@ -139,13 +139,15 @@ def pack_readable(paths: Iterable[Path]) -> ReadableFiles:
 
 
 def unpack(parcel: Parcel, luggage: ReadableFiles, folder: Path) -> Request:
-    """Write a parcel's files below a folder of this machine; return the request with new paths.
+    """Write a parcel's files below a folder of this machine; return the request with the new paths.
 
-    Folders are named by digest, so a folder that exists already is used as it is.
+    Each subfolder is named by the digest of its files, so a subfolder that exists already is not
+    written again.
 
     Raises:
         OSError: A file cannot be written.
-        UnpackError: The readable files need a sandbox to appear at their paths, and there is none.
+        UnpackError: The sender's readable files need a sandbox to appear at the sender's paths, and
+            this machine has none.
     """
     asked = parcel.asked
     if luggage.files and bubblewrap.usable() is None:
@@ -179,13 +181,13 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def key_of(files: Contents) -> str:
-    """Return the digest of files, from their names and contents."""
+    """Return a digest of the names and contents of files."""
     parts = (part for name, content in files.items() for part in (name, content.hex()))
     return digest(parts)
 
 
 def _write(target: Path, files: Contents) -> None:
-    """Write a folder of files, whole or not at all."""
+    """Write files to a new folder, completely or not at all; leave an existing folder as it is."""
     if target.is_dir():
         return
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The sender's side of a cluster: evaluations and timings as Dask tasks, retried until they end."""
+"""The sender's side of a cluster: evaluations and timings as Dask tasks, and their retries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from harness.system import codec
 from harness.system.errors import MachineError
 
 _ATTEMPTS = 3
-"""Limit of one evaluation's failures on different machines, and of its process's deaths."""
+"""Limit of one task's failures on different machines, and of deaths of its evaluator process."""
 _MOST_QUEUED = 256
 _MOST_BUILDS = 512
 """Limit of the builds kept in the cluster's memory; each takes megabytes."""
@@ -52,13 +52,13 @@ T = TypeVar("T")
 class DaskEngine:
     """An engine that evaluates on the workers of a Dask cluster.
 
-    Each evaluation is two tasks. The first builds on any processor, and its key is a digest of what
-    it compiles, so equal builds are made once. The second evaluates and takes a share of a GPU.
-    Thus a GPU does not wait for a compiler.
+    Each evaluation is two tasks. The first task builds the submission on any processor. Its key is
+    a digest of the submission's files, so equal submissions are built once. The second task
+    evaluates and reserves a share of a GPU. Thus a GPU does not wait for a compiler.
 
     Args:
-        jobs: Number of evaluations at a time, if the cluster is this machine's own.
-        scheduler: Address of the scheduler; empty for a cluster in this process.
+        jobs: Number of evaluations at a time on a cluster in this process.
+        scheduler: Address of an existing scheduler; empty for a new cluster in this process.
     """
 
     def __init__(self, jobs: int, scheduler: str) -> None:
@@ -105,13 +105,13 @@ class DaskEngine:
         self._stack.close()
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
-        """Send a request with the contents of its files; it is evaluated when its turn comes."""
+        """Send a request and the contents of its files to the cluster; return a report's future."""
         return self._begin(lambda: _Evaluation(self, request, on_progress, pack(request)))
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
-        """Send a plan with the contents of its files; a GPU that is otherwise free times it.
+        """Send a speed plan and the contents of its files to a GPU that runs nothing else.
 
-        Timings go before evaluations: the submission of a timing has already passed.
+        The cluster runs timings before evaluations that wait.
         """
         return self._begin(lambda: _Timing(self, plan, pack_plan(plan)))
 
@@ -128,7 +128,7 @@ class DaskEngine:
         return sent.future
 
     def send(self, evaluation: _Evaluation) -> Task[Outcome]:
-        """Send an evaluation to the cluster, and its build before it."""
+        """Submit two Dask tasks for an evaluation: its build, and itself; return the latter."""
         asked, parcel = evaluation.request, evaluation.parcel
         order = TaskInfo(software(), self._topic, evaluation.name)
         with self._sending:
@@ -148,7 +148,7 @@ class DaskEngine:
         return task
 
     def send_timing(self, timing: _Timing) -> Task[Outcome]:
-        """Send a timing to the cluster, and the builds of its contenders before it."""
+        """Submit the Dask tasks of a timing: the builds, and the measurement, which is returned."""
         order = TaskInfo(software(), self._topic, timing.name)
         with self._sending:
             luggage, carried = self._carry(timing.plan.request.readable)
@@ -180,9 +180,10 @@ class DaskEngine:
     def _build(
         self, parcel: Parcel, luggage: ReadableFiles, carried: Task[ReadableFiles], order: TaskInfo
     ) -> Task[tasks.Builds]:
-        """Return the build task of a submission; equal builds share one task.
+        """Return the Dask task that builds a submission; the same files are built by only one task.
 
-        The key covers everything that a build task sees, so it is the same for all senders.
+        The task's key is a digest of all inputs of the build, so different senders share the task
+        too.
         """
         asked = parcel.asked
         sender = order.sender
@@ -205,7 +206,11 @@ class DaskEngine:
         return self._builds[key]
 
     def _others(self, failed_on: set[str]) -> list[str] | None:
-        """Return the workers that are fit and have not failed this task; None for any worker."""
+        """Return the addresses of usable workers that are not in `failed_on`; None for any worker.
+
+        A worker is unusable if its machine cannot evaluate any request. None is returned if no
+        worker is excluded, or if none would be left.
+        """
         avoided = failed_on | self._unfit
         if not avoided:
             return None
@@ -213,27 +218,27 @@ class DaskEngine:
         return [address for address in known if address not in avoided] or None
 
     def avoid(self, address: str) -> None:
-        """Send nothing more to a worker whose machine cannot evaluate anything."""
+        """Send no more tasks to the worker at an address, whose machine can evaluate nothing."""
         self._unfit.add(address)
 
     def has_others(self, failed_on: set[str]) -> bool:
-        """Return whether a worker exists that has not failed this task."""
+        """Return whether there is a usable worker on which the task has not failed yet."""
         return self._others(failed_on) is not None
 
     def is_closed(self) -> bool:
-        """Return whether the engine is closed and results are no longer needed."""
+        """Return whether the engine is closed, so that nothing waits for results any more."""
         return self._is_closed
 
     def forget(self, name: str) -> None:
-        """Remove a task that has ended; later messages about it are ignored."""
+        """Remove the ended task of this name; the engine ignores later messages about the task."""
         with self._lock:
             self._sent.pop(name, None)
 
     def rejoin(self) -> None:
-        """Wait for the scheduler, or for one in its place, after the connection was lost.
+        """Wait until the lost connection to the scheduler, or to its replacement, is restored.
 
         Raises:
-            EvaluationError: The scheduler does not return.
+            EvaluationError: The connection is not restored within Dask's timeout.
         """
         while self._client.status == "connecting" and not self._is_closed:
             time.sleep(_LOOK_SECONDS)
@@ -256,15 +261,15 @@ class DaskEngine:
 
 
 class _Sent(Generic[T]):
-    """A task that was sent to the cluster, until it has a result.
+    """An evaluation or timing that was sent to the cluster, with its retries until a result exists.
 
-    Dask itself runs a task again if its worker dies. All other retries are made here, so that they
-    avoid the workers that have failed the task.
+    Dask itself runs a task again if the task's Dask worker dies. This class makes all other
+    retries, and avoids the workers on which the task has failed.
 
     Args:
-        engine: The engine that sends it.
+        engine: The engine that sends the task.
         title: Name of the task for Dask's dashboard.
-        on_progress: Called with the progress that a worker reports.
+        on_progress: Function that is called with the progress that a worker reports.
     """
 
     def __init__(self, engine: DaskEngine, title: str, on_progress: OnProgress) -> None:
@@ -280,23 +285,23 @@ class _Sent(Generic[T]):
 
     @property
     def key(self) -> str:
-        """Key of the Dask task, unique to each attempt."""
+        """Key of the Dask task, different for each attempt."""
         return f"{self._title}-{self.name}-{self._attempts}"
 
     def _send(self) -> Task[Outcome]:
-        """Send the task."""
+        """Submit the Dask task for this attempt, and return it."""
         raise NotImplementedError
 
     def _read(self, outcome: Outcome) -> T:
-        """Return the result of an outcome, or raise what the future must raise."""
+        """Return the result in a worker's outcome, or raise the error for the future."""
         raise NotImplementedError
 
     def _killed(self, deaths: int) -> T:
-        """Return the result after too many deaths, or raise what the future must raise."""
+        """Return the result of a task whose process died `deaths` times, or raise an error."""
         raise NotImplementedError
 
     def begin(self) -> None:
-        """Send the task, for the first time or again."""
+        """Submit the task to the cluster, for the first time or again."""
         self._attempts += 1
         try:
             self.task = self._send()
@@ -307,7 +312,7 @@ class _Sent(Generic[T]):
         self.task.add_done_callback(self._on_end)  # type: ignore[no-untyped-call]
 
     def _on_end(self, task: Task[Outcome]) -> None:
-        """Handle the end of the task; called in one of Dask's threads."""
+        """Complete the future from an ended Dask task, or retry; runs in one of Dask's threads."""
         if self._engine.is_closed():
             return
         try:
@@ -362,7 +367,7 @@ class _Sent(Generic[T]):
 
 
 class _Evaluation(_Sent[Report]):
-    """The evaluation of one request."""
+    """The evaluation of one request on a cluster."""
 
     def __init__(
         self, engine: DaskEngine, request: Request, on_progress: OnProgress, parcel: Parcel
@@ -399,7 +404,7 @@ class _Evaluation(_Sent[Report]):
 
 
 class _Timing(_Sent[Measurement]):
-    """The timing of one plan."""
+    """The speed measurement of one plan on a cluster."""
 
     def __init__(self, engine: DaskEngine, plan: SpeedPlan, parcel: TimingParcel) -> None:
         super().__init__(engine, plan.request.title, lambda _: None)

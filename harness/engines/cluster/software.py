@@ -1,4 +1,4 @@
-"""Versions that sender and worker must share, because their reports are compared."""
+"""Versions that the sender and the workers of a cluster must share, since reports are compared."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from harness.gpu.release import cuda_here
 
 @dataclass(frozen=True)
 class Software:
-    """The software of a machine that decides the course of an evaluation.
+    """Versions of the software on one machine that can change an evaluation's result.
 
     Attributes:
         harness: Version of the harness and a digest of its files.
-        torch: Version of torch without its CUDA suffix: a sender need not have a GPU.
+        torch: Version of torch without its CUDA suffix, such as `+cpu`: a sender needs no GPU.
         nvcc: Version of nvcc; empty without nvcc, which a sender does not need.
     """
 
@@ -27,7 +27,7 @@ class Software:
     nvcc: str
 
     def why_other(self, sender: Software) -> str:
-        """Return one line with the differences from the sender's versions; empty without any."""
+        """Return one line on how these versions differ from the sender's; empty if they do not."""
         pairs = (
             ("the harness", self.harness, sender.harness),
             ("torch", self.torch, sender.torch),
@@ -43,7 +43,7 @@ class Software:
 
 @functools.cache
 def software() -> Software:
-    """Return this machine's versions."""
+    """Return the versions of the harness, torch and nvcc on this machine."""
     try:
         nvcc = find_cuda_compiler(cuda_here()).version
     except ToolchainError:

@@ -1,6 +1,6 @@
 """Tasks of a Dask worker: builds, evaluations and timings, each in a process beside the worker.
 
-A Dask worker never evaluates in its own process. So an evaluation can be killed when it is no
+A Dask worker never evaluates in its own process. So the worker can kill an evaluation that is no
 longer needed, and a submission that kills its process does not kill the worker.
 """
 
@@ -40,10 +40,10 @@ from harness.system.errors import MachineError
 from harness.system.processors import usable_cores
 
 NAME = "harness"
-"""Name of the plugin and of its folder."""
+"""Name of the Dask plugin `EvaluatorPool`, and of its folder on a worker."""
 
 Builds = Mapping[str, Mapping[str, bytes]]
-"""Finished builds: the files of each, by its key."""
+"""Finished builds: for the cache key of each, the contents of its files by name."""
 
 
 Kind = Literal["report", "measurement", "untimed", "lost", "unlike", "machine", "error"]
@@ -51,14 +51,17 @@ Kind = Literal["report", "measurement", "untimed", "lost", "unlike", "machine", 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a task. A task raises nothing, because Dask would retry an exception blindly.
+    """The result of a task, or the reason of its failure.
+
+    A task raises nothing, because Dask would retry after any exception.
 
     Attributes:
-        kind: `report` or `measurement`, with its text; `untimed` if a contender cannot be timed;
-            `lost` if the process beside the worker was killed; `unlike` if this worker has other
-            versions; `machine` if this machine cannot evaluate anything; else `error`.
-        text: The report or measurement, or why it does not exist.
-        worker: Address of the worker.
+        kind: `report` or `measurement` if the task succeeded; `untimed` if a submission cannot be
+            timed; `lost` if the evaluator process died; `unlike` if the worker's versions differ
+            from the sender's; `machine` if the worker's machine cannot evaluate anything; else
+            `error`.
+        text: The report or measurement as JSON; for the other kinds, the reason.
+        worker: Address of the worker that ran the task.
     """
 
     kind: Kind
@@ -68,12 +71,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """Instructions of a task beside its files.
+    """Data that a task needs in addition to its files.
 
     Attributes:
-        sender: Versions of the sender.
-        topic: Dask topic for progress.
-        name: Name of the evaluation within the topic.
+        sender: Software versions of the sender.
+        topic: Dask topic to which the worker sends progress.
+        name: Name of the evaluation or timing within the topic.
     """
 
     sender: Software
@@ -83,12 +86,12 @@ class TaskInfo:
 
 @dataclass(frozen=True)
 class Machine:
-    """A worker's machine.
+    """The software and the GPU of a worker's machine.
 
     Attributes:
-        software: Its versions.
-        gpu: Name of its GPU; empty if torch sees none.
-        together: Number of evaluations at a time that fit on its GPU; 0 without a GPU.
+        software: Versions of the software.
+        gpu: Name of the GPU; empty if torch sees none.
+        together: Number of evaluations that fit on the GPU at a time; 0 without a GPU.
     """
 
     software: Software
@@ -97,19 +100,22 @@ class Machine:
 
 
 def describe() -> Machine:
-    """Return the machine of this worker."""
+    """Return the software versions and the GPU of the machine that this worker runs on."""
     if not torch.cuda.is_available():
         return Machine(software(), "", 0)
     return Machine(software(), torch.cuda.get_device_name(), default_jobs("cuda"))
 
 
 def carry(luggage: ReadableFiles) -> ReadableFiles:
-    """Return the luggage; as a task of its own, it is sent to each worker once."""
+    """Return the readable files unchanged; this is a Dask task, so a worker gets them only once."""
     return luggage
 
 
 def build(parcel: Parcel, luggage: ReadableFiles, order: TaskInfo) -> Builds:
-    """Return the builds of importing the submission; empty if only the evaluation can say why."""
+    """Build a submission and return the files of each build; empty if it cannot be built here.
+
+    The reason is then in the outcome of the evaluation.
+    """
     with _evaluator() as (slots, engine):
         if software().why_other(order.sender):
             return {}
@@ -123,7 +129,7 @@ def build(parcel: Parcel, luggage: ReadableFiles, order: TaskInfo) -> Builds:
 
 
 def evaluate(parcel: Parcel, luggage: ReadableFiles, builds: Builds, order: TaskInfo) -> Outcome:
-    """Evaluate a request with finished builds."""
+    """Evaluate a request, using finished builds of its submission, and return the outcome."""
 
     def run(slots: EvaluatorPool, engine: Processes) -> tuple[Kind, str]:
         request = slots.unpacked(parcel, luggage)
@@ -137,7 +143,7 @@ def evaluate(parcel: Parcel, luggage: ReadableFiles, builds: Builds, order: Task
 def measure(
     parcel: TimingParcel, luggage: ReadableFiles, builds: Sequence[Builds], order: TaskInfo
 ) -> Outcome:
-    """Time the entries of a plan with finished builds, on a GPU without other tasks."""
+    """Time a plan's submissions, using finished builds, on a GPU that no other task uses."""
 
     def run(slots: EvaluatorPool, engine: Processes) -> tuple[Kind, str]:
         plan = unpack_plan(parcel, lambda each: slots.unpacked(each, luggage))
@@ -150,7 +156,7 @@ def measure(
 def _outcome(
     order: TaskInfo, run: Callable[[EvaluatorPool, Processes], tuple[Kind, str]]
 ) -> Outcome:
-    """Run a task, and return its outcome; refuse if this worker's versions differ."""
+    """Call `run`; return its result, or an outcome that names its error or differing versions."""
     with _evaluator() as (slots, engine):
         address = slots.worker.address
         other = software().why_other(order.sender)
@@ -174,10 +180,10 @@ def _outcome(
 
 
 def _prepare(request: Request, builds: Iterable[Builds]) -> None:
-    """Put builds into this machine's cache.
+    """Check that untrusted files may run here, and put builds into this machine's cache.
 
     Raises:
-        EvaluationError: This machine must not run untrusted files.
+        EvaluationError: The request is untrusted, and this machine lacks a layer of the sandbox.
         OSError: The builds cannot be written.
     """
     if request.untrusted and (reason := _why_untrusted_refused()):
@@ -196,7 +202,7 @@ class EvaluatorPool(WorkerPlugin):
         self._lock = threading.Lock()
 
     def setup(self, worker: Worker) -> None:
-        """Attach the plugin to a worker."""
+        """Attach this plugin to a Dask worker; in a local cluster, its name selects the GPU."""
         self.worker = worker
         self._folder = Path(worker.local_directory) / NAME
         # A local cluster has one worker for each GPU, all in one process, so the name selects the
@@ -205,7 +211,7 @@ class EvaluatorPool(WorkerPlugin):
         self._variables = {"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}
 
     def teardown(self, worker: Worker) -> None:
-        """End every process."""
+        """End every evaluator process of the worker."""
         del worker
         with self._lock:
             engines = [*self._idle, *self._running.values()]
@@ -213,7 +219,7 @@ class EvaluatorPool(WorkerPlugin):
             engine.close()
 
     def transition(self, key: object, start: str, finish: str, **_: object) -> None:
-        """End the process of a task that was cancelled."""
+        """End the evaluator process of a running task that was cancelled or released."""
         if start == "executing" and finish in ("cancelled", "released"):
             with self._lock:
                 engine = self._running.get(key)
@@ -223,7 +229,7 @@ class EvaluatorPool(WorkerPlugin):
 
     @contextmanager
     def lend(self, key: object) -> Iterator[Processes]:
-        """Yield an evaluator for a task; it is reused unless it was closed."""
+        """Yield an evaluator for the task `key`; later tasks reuse it unless it was closed."""
         with self._lock:
             engine = self._idle.pop() if self._idle else Processes(1, self._variables)
             self._running[key] = engine
@@ -236,7 +242,10 @@ class EvaluatorPool(WorkerPlugin):
                     self._idle.append(engine)
 
     def unpacked(self, parcel: Parcel, luggage: ReadableFiles) -> Request:
-        """Return the request with paths of this machine; raise the errors of `unpack`."""
+        """Write a parcel's files; return the request with paths of this machine.
+
+        It raises the errors of `unpack`.
+        """
         cores = max(1, usable_cores() // self.worker.state.nthreads)
         request = unpack(parcel, luggage, self._folder)
         return replace(request, cache=default_root(), cores=cores)
@@ -250,7 +259,7 @@ _installing = threading.Lock()
 
 @contextmanager
 def _evaluator() -> Iterator[tuple[EvaluatorPool, Processes]]:
-    """Yield an evaluator for the task that runs in this thread."""
+    """Yield this worker's pool, and an evaluator from it for the task that runs in this thread."""
     worker = get_worker()
     with _installing:
         if NAME not in worker.plugins:
@@ -263,7 +272,7 @@ def _evaluator() -> Iterator[tuple[EvaluatorPool, Processes]]:
 
 
 def _teller(order: TaskInfo) -> Callable[[Progress], None]:
-    """Return a callback that sends progress to the sender, without the pictures of the report."""
+    """Return a callback that sends progress to the sender, without the pictures of case reports."""
     worker = get_worker()
 
     def tell(progress: Progress) -> None:
@@ -280,5 +289,5 @@ def _files_of(folder: Path) -> dict[str, bytes]:
 
 @functools.cache
 def _why_untrusted_refused() -> str:
-    """Return why this machine must not run untrusted files; cached, as the test takes seconds."""
+    """Return why this machine cannot run untrusted files, or ""; cached, as the test is slow."""
     return layers.why_not()
