@@ -1,4 +1,4 @@
-"""Load the harness's plugin if it is not installed, and pytest's own for testing plugins."""
+"""Load the harness's pytest plugin if it is not installed, and pytest's plugin `pytester`."""
 
 from importlib.metadata import entry_points
 

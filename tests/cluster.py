@@ -1,7 +1,8 @@
-"""A Dask cluster of real processes that share nothing but the scheduler, for tests.
+"""A Dask cluster of real processes for tests, whose workers share only the scheduler.
 
-Where the machine allows it, each worker has its own network namespace and cannot see the files on
-the sender's disk. Elsewhere the workers only have their own home, cache and working folders.
+The sender is the machine that runs `harness`. Where this machine allows it, each worker has its own
+network namespace and cannot see the files on the sender's disk. Elsewhere the workers only have
+their own home, cache and working folders.
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ _HOST, _PORT = "10.77.0.1", 8786
 
 
 class Network:
-    """Network namespaces: one for the scheduler and the sender, and one for each of two workers.
+    """Network namespaces in place of machines: one for scheduler and sender, one for each worker.
+
+    The sender is the machine that runs `harness`. There are two workers.
 
     Attributes:
         is_there: True if this machine allows the namespaces.
-        host: The scheduler's address.
+        host: The scheduler's IP address.
         port: The scheduler's port.
     """
 
@@ -66,7 +69,10 @@ class Network:
         self.port = _PORT if self.is_there else _free_port()
 
     def inside(self, folder: Path, command: Sequence[str]) -> list[str]:
-        """Return the command line that runs a command in a folder on the scheduler's machine."""
+        """Return the command line that runs `command` in `folder`, in the scheduler's namespaces.
+
+        If this machine allows no namespaces, return `command` itself.
+        """
         if not self.is_there:
             return list(command)
         namespaces = ("-U", "-n", "-m", "-p", "--preserve-credentials", f"--wd={folder}")
@@ -75,9 +81,10 @@ class Network:
     def inside_worker(
         self, number: int, folder: Path, hidden: Path, command: Sequence[str]
     ) -> list[str]:
-        """Return the command line that runs a command on a worker's machine.
+        """Return the command line that runs `command` in the namespaces of worker 1 or 2.
 
-        The folder `hidden` is empty there.
+        The folder `hidden` is empty for this command. If this machine allows no namespaces, return
+        `command` itself.
         """
         if not self.is_there:
             return list(command)
@@ -85,11 +92,11 @@ class Network:
         return self.inside(folder, hiding)
 
     def cut(self) -> None:
-        """Cut every connection between the machines."""
+        """Cut every connection between the namespaces."""
         self._set_hub("down")
 
     def mend(self) -> None:
-        """Restore the connections after `cut`."""
+        """Restore the connections between the namespaces after `cut`."""
         self._set_hub("up")
 
     def _set_hub(self, state: str) -> None:
@@ -97,18 +104,18 @@ class Network:
         subprocess.run(self.inside(Path("/"), command), check=True)
 
     def close(self) -> None:
-        """End the namespaces and every process inside."""
+        """End the namespaces and every process that runs in them."""
         self._process.kill()
         self._process.wait()
 
 
 class Cluster:
-    """A scheduler and workers, started as users start them.
+    """A Dask scheduler and its workers, each started by the command that users type.
 
     Attributes:
-        sender: The sender's folder, which the workers cannot see.
-        network: The machines of the scheduler and the workers.
-        address: The scheduler's address.
+        sender: The folder in which `harness` runs. Workers in namespaces cannot see it.
+        network: The network namespaces of the scheduler and the workers.
+        address: The scheduler's address, such as `tcp://10.77.0.1:8786`.
     """
 
     def __init__(self, folder: Path, **variables: str) -> None:
@@ -122,7 +129,7 @@ class Cluster:
         self.start_scheduler()
 
     def start_scheduler(self) -> None:
-        """Start `dask scheduler`, as the README does."""
+        """Start `dask scheduler`, as docs/cluster.md shows."""
         where = ("--host", self.network.host, "--port", str(self.network.port))
         folder = self._room("scheduler")
         command = self.network.inside(folder, _dask("scheduler", *where, "--no-dashboard"))
@@ -140,10 +147,10 @@ class Cluster:
     def start_worker(
         self, number: int, name: str = "", *, has_full_disk: bool = False, **variables: str
     ) -> Running:
-        """Start `dask worker` on one of the machines, with its own home and cache.
+        """Start `dask worker` in a worker's namespaces, with a home folder and a cache of its own.
 
         Args:
-            number: The machine, 1 or 2.
+            number: Number of the namespaces, 1 or 2.
             name: Name of the worker's folder; `worker` and the number by default.
             has_full_disk: True for a cache on a disk that is too small for any build.
             **variables: Further environment variables.
@@ -160,13 +167,13 @@ class Cluster:
         return self._start(home, inside, {**homes, **self._variables, **variables})
 
     def harness(self, *arguments: str | Path) -> Running:
-        """Start `harness ARGUMENTS` on the sender's machine, with this cluster."""
+        """Start `harness ARGUMENTS` in the folder `sender`, with this cluster as its engine."""
         words = [*map(str, arguments), "--engine", "dask", "--scheduler", self.address]
         command = self.network.inside(self.sender, interpreter.command("harness", *words))
         return self._start(self.sender, command, {})
 
     def interrupt(self, running: Running) -> None:
-        """Send SIGINT to the command itself, as a terminal does at Ctrl-C.
+        """Send SIGINT to a command that `harness` has started, as a terminal does at Ctrl-C.
 
         In namespaces the command is a child of `nsenter`, which waits for it.
         """
@@ -176,7 +183,7 @@ class Cluster:
         os.kill(pid, signal.SIGINT)
 
     def close(self) -> None:
-        """End the namespaces and every process that was started."""
+        """End the namespaces and every process that this cluster has started."""
         self.network.close()
         for running in self._started:
             running.kill()
@@ -197,7 +204,7 @@ def _dask(*arguments: str) -> list[str]:
 
 
 def _give_libraries(cache: Path) -> None:
-    """Fill a new cache with links to the harness's own libraries, and with no submission's build.
+    """Fill a new cache with links to the harness's compiled libraries, without submissions' builds.
 
     Compiling those libraries takes a minute.
     """
@@ -210,7 +217,7 @@ def _give_libraries(cache: Path) -> None:
 
 
 def builds_in(folder: Path) -> set[str]:
-    """Return the keys of the submissions' builds in a worker's cache."""
+    """Return the keys of the submissions' builds in the cache of a worker with this home folder."""
     manifests = (folder / "cache").glob(f"*/*/{MANIFEST}")
     return {
         path.parent.name

@@ -89,7 +89,7 @@ def without_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Put a bubblewrap on the PATH that fails, as it does where AppArmor forbids namespaces.
 
     Yields:
-        The path of that program.
+        The path of the failing program.
     """
     program = tmp_path_factory.mktemp("bin") / "bwrap"
     program.write_text("#!/bin/sh\necho bwrap: setting up uid map: Permission denied >&2\nexit 1\n")

@@ -1,4 +1,8 @@
-"""Judging of a reference's versions by the rules for submissions, without worker and device."""
+"""Judging of a reference's versions by the rules for submissions, all in this process.
+
+A version is the reference with another body of `forward`. Neither a worker process nor a device
+process is started.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +31,12 @@ SEED = 1
 
 
 def every_case(reference: Problem) -> tuple[Case, ...]:
-    """Return the quick grid's cases on the simulator, for a submission that takes any argument."""
+    """Return the quick grid's cases for the simulator and a submission that takes any argument."""
     return cases_for(reference, ANY, "quick", "simulator", seed=SEED)
 
 
 def version(reference: Path, forward: str, folder: Path) -> Problem:
-    """Write a reference with another body of `forward` to a file in a folder, and load it."""
+    """Replace the body of a reference's `forward`, write the new file to `folder`, and load it."""
     tree = ast.parse(reference.read_text())
     (model,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Model")
     (method,) = (n for n in model.body if isinstance(n, ast.FunctionDef) and n.name == "forward")
@@ -48,19 +52,21 @@ def first_wrong(
     cases: Sequence[Case],
     tightest: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Return where each version is first judged to be wrong.
+    """Return, for each version of a reference, the first call whose output is judged wrong.
 
     Each version gets the calls that a submission gets in the same case. Once a version is found to
     be wrong, it is not judged again.
 
     Args:
-        reference: The reference that they are versions of.
+        reference: The unchanged reference, which gives the expected outputs.
         versions: The versions by name.
         cases: The cases to try, in this order.
-        tightest: Names of the versions whose precision must be of the tightest class.
+        tightest: Names of the versions that count as wrong unless they reach the tightest
+            precision class, fp32.
 
     Returns:
-        By name, the case, the call and the mistake; empty for a version that is right everywhere.
+        A text for each name: the case, the call and what is wrong, or "" for a version that is
+        right in all cases.
     """
     told = dict.fromkeys(versions, "")
     for case in cases:
@@ -75,7 +81,7 @@ def first_wrong(
 def _in_case(
     reference: Problem, case: Case, versions: Mapping[str, Problem], tightest: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the name of each version that is wrong in a case, with the call and the mistake."""
+    """Yield the name of each version that is wrong in a case, with the call and what is wrong."""
     instances = {
         name: [ModelInstance(each, case) for each in problem.at(case.constants).each_output()]
         for name, problem in versions.items()
@@ -103,7 +109,10 @@ def _in_case(
 def _first_mismatch(
     run: Run, outputs: Sequence[Tensor], right: Sequence[Expected], *, is_tightest: bool
 ) -> str:
-    """Return the mistake in the first wrong output, or in one that is not of the tightest class."""
+    """Return what is wrong with the first wrong output of a call, or "" if all are right.
+
+    If `is_tightest`, an output outside the tightest precision class, fp32, is wrong, too.
+    """
     for output, expected_output in zip(outputs, right, strict=True):
         judged = compare(
             output, expected_output, exact=run.is_exact, is_beyond_half=run.is_beyond_half

@@ -1,4 +1,4 @@
-"""Processes of the harness that stop at a known place, and ways to kill and interrupt them."""
+"""Helpers that stop the harness's processes at a known point, and kill or interrupt them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Running:
         return self._process.pid
 
     def has_ended(self, seconds: float) -> bool:
-        """Return whether the command ends within that many seconds."""
+        """Return whether the command has ended, after waiting for at most `seconds`."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -55,12 +55,12 @@ class Running:
         return True
 
     def wait_for(self, text: str) -> None:
-        """Wait until the command has printed a text."""
+        """Wait until the command has printed a text on standard output."""
         while text not in Path(self._out.name).read_text():
             assert not self.has_ended(0.02), self.outcome()
 
     def wait_for_error(self, text: str, count: int) -> None:
-        """Wait until the command has printed a text that many times on standard error."""
+        """Wait until the command has printed a text `count` times on standard error."""
         while Path(self._err.name).read_text().count(text) < count:
             assert not self.has_ended(0.02), self.outcome()
 
@@ -75,7 +75,7 @@ class Running:
         self._process.wait()
 
     def outcome(self) -> Outcome:
-        """Wait for the command's end, and return its status and output."""
+        """Wait for the command's end, and return its exit status and output."""
         assert self.has_ended(_MINUTES)
         texts = []
         for file in (self._out, self._err):
@@ -88,15 +88,15 @@ class Running:
 def start(
     *arguments: str | Path, folder: Path, module: str = "harness", **variables: str
 ) -> Running:
-    """Start `harness ARGUMENTS`, or another module's command, in a folder."""
+    """Start `python -m MODULE ARGUMENTS` in a folder; the module is `harness` by default."""
     return Running(interpreter.command(module, *map(str, arguments)), folder, **variables)
 
 
 class Gate:
     """A named pipe at which a process stops when it opens the pipe to read.
 
-    The open call blocks until this side opens the pipe to write. So a test knows exactly where the
-    process is, which a sleep or a timeout could only make likely.
+    The process's call of `open` blocks until the test opens the pipe to write. So the test knows
+    exactly where the process is, which a sleep or a timeout could only make likely.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,7 +105,7 @@ class Gate:
         self._end = -1
 
     def wait_for(self, running: Running) -> None:
-        """Wait until a process of the command has come to the gate."""
+        """Wait until a process of the command is about to open the pipe."""
         while self._end < 0:
             try:
                 self._end = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
@@ -114,11 +114,11 @@ class Gate:
                 assert not running.has_ended(0.02), running.outcome()
 
     def open(self) -> None:
-        """Let the process through: it reads an empty file."""
+        """Let the stopped process go on; it reads an empty file."""
         os.close(self._end)
 
     def wait_until_left(self) -> None:
-        """Wait until the process that stopped here has ended."""
+        """Wait until the process that stopped at the pipe has ended."""
         watched = select.poll()
         # Without a reader, poll reports an error on the pipe, and errors need no event mask.
         watched.register(self._end, 0)
@@ -127,7 +127,7 @@ class Gate:
 
 
 class Watched:
-    """A process whose end can be awaited, though it is not a child of this one."""
+    """A process whose end can be awaited, even if it is not a child of the test's process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -145,14 +145,14 @@ class Watched:
 
 
 def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
-    """Return the process that runs a submission, and the evaluator that started it.
+    """Return the process that runs a submission, and the evaluator process that started it.
 
     Args:
         harness: Id of the process that started the evaluator.
-        submission: The beginning of the file's name.
+        submission: The beginning of the submission's file name.
 
     Raises:
-        AssertionError: No such process runs.
+        AssertionError: No process runs this submission for this harness.
     """
     for process, evaluator, above in _running(submission):
         if above == harness:
@@ -161,11 +161,11 @@ def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
 
 
 def wait_for_submission(running: Running, name: str) -> tuple[Watched, Watched]:
-    """Wait until a submission runs, and return its process and the parent of its evaluator.
+    """Wait until a process runs a submission; return it and the parent of its evaluator process.
 
     Args:
         running: The command, which must not end meanwhile.
-        name: The beginning of the file's name, which no other process may share.
+        name: The beginning of the submission's file name, and of no other process's name.
     """
     while True:
         for process, _, above in _running(name):
@@ -187,10 +187,12 @@ def descendants(ancestor: int) -> Iterator[tuple[int, str]]:
 
 
 def _running(submission: str) -> Iterator[tuple[int, int, int]]:
-    """Yield each process of a submission, with its evaluator and the evaluator's running parent.
+    """Yield the ids of a submission's process, of its evaluator, and of the evaluator's parent.
+
+    A process is left out if its evaluator's parent has ended.
 
     Args:
-        submission: The beginning of the file's name.
+        submission: The beginning of the submission's file name.
     """
     processes = dict(_processes())
     for process, (name, _) in processes.items():
@@ -201,7 +203,7 @@ def _running(submission: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _above(process: int, processes: Mapping[int, tuple[str, int]]) -> Iterator[int]:
-    """Yield the process's parent, the parent's parent, and so on."""
+    """Yield the id of a process's parent, then of the parent's parent, and so on."""
     while process in processes:
         _, process = processes[process]
         yield process

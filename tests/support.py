@@ -1,4 +1,4 @@
-"""Helpers that several tests share: commands, pytest, requests, and reports to fill in."""
+"""Helpers for tests: run commands and pytest, and make requests and sample reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Made = TypeVar("Made")
 
 
 class OnDemand(dict[str, Made]):
-    """A dictionary that makes a value when its name is first looked up, such as a file's report."""
+    """A dictionary that makes a name's value with `make(name)` when the name is first looked up."""
 
     def __init__(self, make: Callable[[str], Made]) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class OnDemand(dict[str, Made]):
 
 
 def thorough_but(quick: Container[str], names: Iterable[str]) -> list[ParameterSet]:
-    """Return parameters of a test, all marked as thorough except those that are named quick."""
+    """Return `names` as a test's parameters, all marked as thorough except those in `quick`."""
     return [
         pytest.param(name, marks=[] if name in quick else [pytest.mark.thorough]) for name in names
     ]
@@ -59,7 +59,7 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
 
     Args:
         folder: The folder, which must not exist.
-        size: The disk's size as mount takes it, such as `4m`.
+        size: The disk's size in mount's notation, such as `4m`.
     """
     folder.mkdir()
     mount = ["/bin/mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
@@ -142,15 +142,16 @@ def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
 
 
 def discovered(name: str) -> Submission:
-    """Return one of the repository's own submissions."""
+    """Return the submission `NAME.py` of the repository's folder submissions/."""
     (found,) = discover([SUBMISSIONS / f"{name}.py"]).submissions
     return found
 
 
 def request_for(submission: Path, problem: Path, *ids: str, **fields: Any) -> Request:
-    """Return a request for the quick grid on the simulator, or for the cases with these ids.
+    """Return a request to evaluate a submission on the quick grid, or on the cases with these ids.
 
-    An id may name a case beyond the grid. The keyword arguments are fields of the request.
+    An id may name a case that is not in the grid. The keyword arguments are fields of the request;
+    its device is the simulator by default.
     """
     asked = Request(submission, problem, **{"device": "simulator", **fields})
     (found,) = discover([submission]).submissions
@@ -163,25 +164,25 @@ def request_for(submission: Path, problem: Path, *ids: str, **fields: Any) -> Re
 
 
 def page_data(page: Path) -> dict[str, Any]:
-    """Return the data that a page's script draws."""
+    """Return the JSON data that an HTML page contains for its script."""
     _, _, rest = page.read_text().partition('<script type="application/json" id="data">')
     data: dict[str, Any] = json.loads(rest.partition("</script>")[0])
     return data
 
 
 def reports(lines: str) -> dict[str, Report]:
-    """Return the reports of `--json`, by submission."""
+    """Return the reports in the output of `harness check --json`, by name of the submission."""
     return {report.submission: report for report in map(Report.from_json, lines.splitlines())}
 
 
 def case(verdict: Verdict, name: str = "k3", **fields: object) -> CaseReport:
-    """Return a case's report with some fields filled in."""
+    """Return a made-up report of one case, in which `fields` replace the defaults."""
     blank = CaseReport(name, "grid", {"kernel_size": 3}, ((1, 2, 3),), verdict)
     return CaseReport(**{**vars(blank), **fields})
 
 
 def report(*cases: CaseReport, verdict: Verdict = "failed", **fields: object) -> Report:
-    """Return a report with some fields filled in."""
+    """Return a made-up report of a submission, in which `fields` replace the defaults."""
     blank = Report(
         "mine", "mine.py", "ab", "conv", "cd", "simulator", "quick", 7, {"torch": "2"}, verdict
     )
@@ -189,14 +190,14 @@ def report(*cases: CaseReport, verdict: Verdict = "failed", **fields: object) ->
 
 
 def timing(median_ms: float, spread: float = 0.002, rounds: int = 40) -> Timing:
-    """Return samples spread evenly around a median, up to a fraction of it on either side."""
+    """Return a made-up timing, whose samples lie evenly within `median_ms * (1 ± spread)`."""
     steps = [2 * number / (rounds - 1) - 1 for number in range(rounds)]
     samples = tuple(median_ms * (1 + spread * step) for step in steps)
     return Timing(median_ms, (median_ms * (1 - spread / 3), median_ms * (1 + spread / 3)), samples)
 
 
 def speed_result(submission: str = "mine", median_ms: float = 4.0, **fields: object) -> SpeedResult:
-    """Return a result with an H200's baselines and some fields filled in."""
+    """Return a made-up speed result with baselines of an H200; `fields` replace the defaults."""
     own = timing(median_ms)
     baselines = {
         "eager fp32": timing(17.9), "eager tf32": timing(4.24),

@@ -1,4 +1,4 @@
-"""Messages between supervisor and worker."""
+"""Messages over the channel between the supervising process and a worker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.messages.channel import DTYPES, Channel, DeadlineExceeded, Disconne
 
 @pytest.fixture
 def ends() -> tuple[Channel, socket.socket]:
-    """Return a channel, and the bare socket at its other end."""
+    """Return a channel, and the plain socket at its other end."""
     ours, theirs = socket.socketpair()
     return Channel(ours), theirs
 
@@ -24,7 +24,7 @@ def ends() -> tuple[Channel, socket.socket]:
 def test_tensors_arrive_as_they_were(
     ends: tuple[Channel, socket.socket], dtype: torch.dtype
 ) -> None:
-    """Tensors keep their values, shape and dtype, and so do empty and non-contiguous ones."""
+    """A channel keeps tensors' values, shape and dtype, even of empty or non-contiguous ones."""
     channel, other = ends
     tensor = (torch.arange(24).reshape(2, 3, 4) % 2).to(dtype).transpose(0, 2)
     Channel(other).send({"a": 1}, [tensor, torch.empty(0, 3, dtype=dtype)])
@@ -36,7 +36,7 @@ def test_tensors_arrive_as_they_were(
 
 
 def test_silence_ends_at_the_deadline(ends: tuple[Channel, socket.socket]) -> None:
-    """A side that sends nothing, or half a message, does not block the other past the deadline."""
+    """`receive` raises DeadlineExceeded at its deadline if only half a message has come."""
     channel, other = ends
     other.sendall(struct.pack("<I", 100) + b"{")
     with pytest.raises(DeadlineExceeded):
@@ -44,7 +44,7 @@ def test_silence_ends_at_the_deadline(ends: tuple[Channel, socket.socket]) -> No
 
 
 def test_hanging_up_is_noticed(ends: tuple[Channel, socket.socket]) -> None:
-    """A process that ends in the middle of a message counts as disconnected, not as late."""
+    """`receive` raises Disconnected if the sender closes its socket in the middle of a message."""
     channel, other = ends
     other.sendall(b"\x05")
     other.close()
@@ -64,7 +64,7 @@ def test_hanging_up_is_noticed(ends: tuple[Channel, socket.socket]) -> None:
     ],
 )
 def test_what_is_no_message_is_refused(ends: tuple[Channel, socket.socket], header: bytes) -> None:
-    """A malformed header raises ProtocolError, whatever the other side writes."""
+    """A message with a malformed header raises ProtocolError."""
     channel, other = ends
     other.sendall(struct.pack("<I", len(header)) + header)
     with pytest.raises(ProtocolError):
@@ -72,7 +72,7 @@ def test_what_is_no_message_is_refused(ends: tuple[Channel, socket.socket], head
 
 
 def test_header_that_is_too_long_is_refused(ends: tuple[Channel, socket.socket]) -> None:
-    """A header that is too long is refused by its length alone, before any memory is allocated."""
+    """A header that claims 4 GiB is refused by its length alone, before any memory is allocated."""
     channel, other = ends
     other.sendall(struct.pack("<I", 0xFFFFFFFF))
     with pytest.raises(ProtocolError, match="4294967295 bytes"):
@@ -91,9 +91,9 @@ def test_half_a_character_is_refused(ends: tuple[Channel, socket.socket]) -> Non
 def test_number_that_cannot_be_reckoned_with_is_refused(
     ends: tuple[Channel, socket.socket], number: str
 ) -> None:
-    """A number that is too large for arithmetic is refused.
+    """A message with a number that is too large for arithmetic is refused.
 
-    A quotient of such a number would not be a float, and Python would not print some of the sums.
+    A quotient of this number would not be a float, and Python would not print some of the sums.
     """
     channel, other = ends
     data = b'{"tensors": [], "count": ' + number.encode() + b"}"

@@ -35,7 +35,7 @@ DEFECTS = ROOT / "tests" / "defects"
 
 @dataclass(frozen=True)
 class Checked:
-    """A folder whose submissions were checked, and the command's outcome."""
+    """A folder whose submissions were checked, and the outcome of the command that checked them."""
 
     folder: Path
     outcome: Outcome
@@ -43,7 +43,7 @@ class Checked:
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
-    """Check two submissions by `harness check` in a process of its own."""
+    """Run `harness check` on two submissions, in a process of its own, and return the outcome."""
     folder = tmp_path_factory.mktemp("checked")
     (folder / "submissions").mkdir()
     for name in ("flat_index", "grid3d"):
@@ -54,7 +54,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
 
 
 def test_passing_submissions_give_status_0_and_a_json_line_each(checked: Checked) -> None:
-    """`--json -` prints only reports on stdout, one object a line, with the schema's version."""
+    """`--json -` prints only reports on stdout, one JSON object a line, with the schema number."""
     done = checked.outcome
     assert done.status == 0, done.err
     lines = [json.loads(line) for line in done.out.splitlines()]
@@ -74,7 +74,10 @@ def test_passing_submissions_give_status_0_and_a_json_line_each(checked: Checked
 
 
 def test_pages_are_in_the_folder(checked: Checked) -> None:
-    """`--html FOLDER` writes the page of all reports and the leaderboard's page, with links."""
+    """`--html FOLDER` writes the page of all reports and the leaderboard's page.
+
+    Each page has links to the other one.
+    """
     pages = checked.folder / "pages"
     data = page_data(pages / "index.html")
     assert sorted(entry["submission"] for entry in data["entries"]) == ["flat_index", "grid3d"]
@@ -88,7 +91,10 @@ def test_pages_are_in_the_folder(checked: Checked) -> None:
 
 @pytest.mark.thorough
 def test_same_seed_gives_the_same_numbers(checked: Checked, tmp_path: Path) -> None:
-    """A report can be replayed on any machine, since the seed alone decides every value."""
+    """A second run with the same seed gives the same error in each case.
+
+    So a report can be replayed on any machine.
+    """
     submission = SUBMISSIONS / "flat_index.py"
     options = ("--reference", PROBLEM, "--seed", "7", "--json", "again")
     done = harness("check", submission, *options, folder=tmp_path)
@@ -122,7 +128,7 @@ def test_unusable_command_line_gives_status_2(
 
 
 def test_files_that_fit_no_problem_are_named(tmp_path: Path) -> None:
-    """A submission that fits no problem is named, with the arguments that it requires."""
+    """A submission that fits no reference is named, with the arguments that it requires."""
     (tmp_path / "other.py").write_text(
         "class ModelNew:\n    def __init__(self, width, height):\n        pass\n"
     )
@@ -133,7 +139,10 @@ def test_files_that_fit_no_problem_are_named(tmp_path: Path) -> None:
 
 
 def test_leaderboard_ranks_what_was_checked(checked: Checked, tmp_path: Path) -> None:
-    """The table shows the reports of checks; a file that changed later counts as not checked."""
+    """`harness leaderboard` ranks submissions by their stored reports.
+
+    A submission whose file has changed since then counts as not checked.
+    """
     shutil.copytree(checked.folder, tmp_path, dirs_exist_ok=True)
     board = ("leaderboard", "--reference", PROBLEM, "--format", "github", "--update", "BOARD.md")
     table = harness(*board, folder=tmp_path).out
@@ -159,7 +168,7 @@ def test_leaderboard_ranks_what_was_checked(checked: Checked, tmp_path: Path) ->
 def test_doctor_finds_nothing_wrong_here(tmp_path: Path) -> None:
     """`harness doctor` finds nothing wrong on a machine that was set up as the README says.
 
-    A sandbox, git and a browser may be missing; doctor then says what that costs.
+    A sandbox, git and a browser may be missing; doctor then says what does not work without them.
     """
     done = harness("doctor", folder=tmp_path)
     assert done.status == 0, done.out
@@ -196,13 +205,13 @@ class Here:
 
     @property
     def kept(self) -> list[Path]:
-        """The paths of all reports that were kept, for the leaderboard and for `--resume`."""
+        """The paths of all reports that were stored, for the leaderboard or for `--resume`."""
         return list((self.folder / ".harness").rglob("*.json"))
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> Here:
-    """Return a folder that looks like a user's repository."""
+    """Return a folder like a user's repository, with a reference and a wrong submission."""
     for name in ("reference", "submissions"):
         (tmp_path / name).mkdir()
     shutil.copy(PROBLEM, tmp_path / "reference")
@@ -214,7 +223,7 @@ CASE = "k1-s2-p1-b3x1x2-to1"
 
 
 def test_one_case_alone_is_quick_and_leaves_no_report(here: Here) -> None:
-    """`--case` replays one case with its full explanation, and keeps no report."""
+    """`--case` runs one case, prints its full explanation, and stores no report."""
     done = here.harness("check", "submissions", "--case", CASE, "--seed", "1")
     assert done.status == 1, done.err
     assert "mine on conv_transpose1d: failed: 1 of 1 cases failed: " in done.out
@@ -229,7 +238,7 @@ def test_one_case_alone_is_quick_and_leaves_no_report(here: Here) -> None:
 
 
 def test_unknown_case_is_told_with_the_nearest(here: Here) -> None:
-    """An unknown case runs nothing, and the error names the nearest cases."""
+    """An unknown name after `--case` is an error that gives the closest names, and nothing runs."""
     done = here.harness("check", "submissions", "--case", CASE, "--case", f"{CASE}0")
     assert done.status == 2
     assert f"--case {CASE}0: no such case in grid quick; the closest names are {CASE}, " in done.err
@@ -240,7 +249,7 @@ def test_unknown_case_is_told_with_the_nearest(here: Here) -> None:
     "options", [("--resume",), ("--json", "reports.jsonl"), ("--junitxml", "reports.xml")]
 )
 def test_some_cases_are_no_report_to_keep(here: Here, options: tuple[str, ...]) -> None:
-    """`--case` refuses options that keep reports, since a part does not stand for the whole."""
+    """`--case` refuses options that store reports, since some cases are not a whole report."""
     done = here.harness("check", "submissions", "--case", CASE, *options)
     assert done.status == 2
     assert "leave out --resume, --json and --junitxml" in done.err
@@ -256,7 +265,10 @@ def test_some_cases_are_no_report_to_keep(here: Here, options: tuple[str, ...]) 
     ],
 )
 def test_numbers_that_cannot_be(here: Here, command: str, option: str, number: str) -> None:
-    """An impossible number is an error before anything runs, so no good report is replaced."""
+    """An impossible value of `--jobs` or `--step-seconds` is an error before anything runs.
+
+    So no stored report is replaced.
+    """
     done = here.harness(command, "submissions", option, number)
     assert done.status == 2
     assert f"argument {option}: invalid value '{number}': expected " in done.err
@@ -264,7 +276,7 @@ def test_numbers_that_cannot_be(here: Here, command: str, option: str, number: s
 
 
 def test_schedules_are_counted_from_0(here: Here) -> None:
-    """A negative schedule is refused, because the simulator counts schedules from 0."""
+    """A negative `--schedule` is refused, because the simulator numbers its schedules from 0."""
     done = here.harness("check", "submissions", "--schedule", "-1")
     assert done.status == 2
     assert "argument --schedule: invalid value '-1': expected a whole number" in done.err
@@ -281,7 +293,7 @@ def test_schedules_are_counted_from_0(here: Here) -> None:
     ],
 )
 def test_what_is_wrong_with_a_command_line(here: Here, arguments: list[str], message: str) -> None:
-    """A wrong command line gives the message or the usage of that command."""
+    """A wrong command line gives status 2, and a message or the usage of the named command."""
     done = here.harness(*arguments)
     assert done.status == 2
     assert done.err.startswith(message)
@@ -289,7 +301,7 @@ def test_what_is_wrong_with_a_command_line(here: Here, arguments: list[str], mes
 
 @pytest.mark.parametrize("command", [("check", "."), ("leaderboard", "."), ("profile", "mine.py")])
 def test_without_references_the_option_is_named(tmp_path: Path, command: tuple[str, ...]) -> None:
-    """The error names the option `--reference` if there is no folder reference/."""
+    """The error names the option `--reference` if the current folder has no folder reference/."""
     (tmp_path / "mine.py").write_text("class ModelNew:\n    pass\n")
     done = harness(*command, folder=tmp_path)
     assert done.status == 2
@@ -307,7 +319,7 @@ def test_version(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"x = '\xe9'\n", "class ModelNew: pass".encode("utf-16")])
 def test_file_that_is_no_submission_gives_status_1(here: Here, content: bytes) -> None:
-    """A file that is not a submission gives one line and status 1, like a wrong submission."""
+    """A file that is not a submission gives one line of output and status 1."""
     (here.folder / "odd.py").write_bytes(content)
     done = here.harness("check", "odd.py")
     assert done.status == 1
@@ -335,7 +347,7 @@ def test_file_that_is_no_submission_gives_status_1(here: Here, content: bytes) -
 def test_arguments_are_looked_at_before_torch_is_loaded(
     tmp_path: Path, arguments: tuple[str, ...], status: int, words: str
 ) -> None:
-    """Help and usage errors do not wait for the import of torch, which takes seconds."""
+    """Help and usage errors do not import torch, which would take seconds."""
     # This module hides the real torch: any import of it ends the command.
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')")
     done = run(
@@ -349,7 +361,7 @@ def test_arguments_are_looked_at_before_torch_is_loaded(
 
 @pytest.mark.thorough
 def test_a_check_does_without_torch_s_compiler(here: Here) -> None:
-    """A check does not import torch's compiler, which it does not use and which takes seconds."""
+    """`harness check` does not import torch's compiler, which takes seconds and is not needed."""
     options = ("check", "submissions", "--case", CASE, "--seed", "1")
     done = run([sys.executable, "-X", "importtime", "-m", "harness", *options], here.folder)
     assert "1 of 1 cases failed" in done.out

@@ -28,14 +28,14 @@ class ModelNew(nn.Module):
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[harness.Client]:
-    """Yield one client for all tests that only submit to it."""
+    """Yield one client that several tests share, because they only submit to it."""
     with harness.Client(jobs=1, options=harness.Options(seed=1)) as client:
         yield client
 
 
 @pytest.mark.thorough
 def test_example_scores_the_submissions(tmp_path: Path) -> None:
-    """The example in docs/ is a program that runs, and docs/python.md shows its text."""
+    """The program docs/score_submissions.py runs, and docs/python.md shows its text."""
     path = ROOT / "docs" / "score_submissions.py"
     names = {"flat_index", "shared_memory"}
     for name in names:
@@ -50,9 +50,9 @@ def test_example_scores_the_submissions(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_text_and_files_are_the_same(client: harness.Client, tmp_path: Path) -> None:
-    """A text and a file with the same contents give reports that differ by name and path only.
+    """A submission given as a path, as a path's name or as a text gets the same verdict.
 
-    A reference may be given as text, too.
+    The reports have the same content hash, too. A reference may also be given as a text.
     """
     (tmp_path / "right.py").write_text(RIGHT)
     futures = client.map([tmp_path / "right.py", str(tmp_path / "right.py"), RIGHT], REFERENCE)
@@ -67,10 +67,7 @@ def test_text_and_files_are_the_same(client: harness.Client, tmp_path: Path) -> 
 
 @pytest.mark.thorough
 def test_futures_come_as_they_end(client: harness.Client) -> None:
-    """`as_completed` yields each future when it ends, and a wrong submission earns nothing.
-
-    The wrong one leaves its work to torch.
-    """
+    """`as_completed` yields all futures; a submission that leaves its work to torch earns 0."""
     futures = client.map([RIGHT, PLAIN], REFERENCE)
     rewards = [harness.reward(each.result()) for each in harness.as_completed(futures)]
     assert sorted(each.value for each in rewards) == [0.0, 1.0]
@@ -90,7 +87,7 @@ def test_futures_come_as_they_end(client: harness.Client) -> None:
     ],
 )
 def test_any_text_gets_a_report(client: harness.Client, text: str, message: str) -> None:
-    """Any text gets a report, so a program that scores a model's output need not handle errors."""
+    """Any text gets a report, so a program that scores a language model need not handle errors."""
     got = client.submit(text, REFERENCE).result()
     assert (got.verdict, harness.reward(got).value) == ("error", 0.0)
     assert message in got.message
@@ -98,7 +95,7 @@ def test_any_text_gets_a_report(client: harness.Client, text: str, message: str)
 
 
 def test_missing_file_is_a_report_too(client: harness.Client) -> None:
-    """A file that does not exist gets a report, because a model may have invented its name."""
+    """A path that does not exist gets a report, because a language model may have invented it."""
     assert client.submit("missing.py", REFERENCE).result().message == "does not exist"
 
 
@@ -113,7 +110,7 @@ def test_callers_mistakes_are_one_line(client: harness.Client) -> None:
 
 
 def test_speed_needs_a_gpu(client: harness.Client) -> None:
-    """`measure` raises one line at once if there is no GPU."""
+    """`Client.measure` raises HarnessError in one line if the report is from the simulator."""
     right = client.submit(RIGHT, REFERENCE).result()
     if right.device == "simulator":
         with pytest.raises(
@@ -123,16 +120,17 @@ def test_speed_needs_a_gpu(client: harness.Client) -> None:
 
 
 def test_one_check_needs_no_client() -> None:
-    """`harness.check` waits for the report, and takes the command line's options."""
+    """`harness.check` returns a report that was made with the given `Options`."""
     options = harness.Options(grid="own", device="simulator", seed=5)
     got = harness.check(RIGHT, REFERENCE, options)
     assert (got.verdict, got.grid, got.seed) == ("passed", "own", 5)
 
 
 def test_reward_is_the_lower_end_of_the_speedup() -> None:
-    """The reward is the lower end of the speedup's interval, for a right submission.
+    """A right submission's reward is the lower end of the confidence interval of its speedup.
 
-    It is 1 if the times are missing or doubtful, and 0 for a wrong submission.
+    The reward is 1 if a right submission's times are missing or doubtful, and 0 for a wrong
+    submission.
     """
     passed = report(case("passed"), verdict="passed", precision="fp32")
     speed = speed_result()
@@ -151,7 +149,7 @@ def test_reward_is_the_lower_end_of_the_speedup() -> None:
 def test_import_is_cheap_and_complete() -> None:
     """`import harness` does not import torch, and every name of `__all__` exists.
 
-    Every process of pytest imports the package.
+    Importing torch would slow down every process of pytest, which imports the package.
     """
     text = "import sys, harness; print('torch' in sys.modules, [n for n in harness.__all__ if not "
     done = run([sys.executable, "-c", f"{text}hasattr(harness, n)])"], ROOT)

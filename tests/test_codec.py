@@ -1,4 +1,4 @@
-"""Encoding of records, between processes and on disk."""
+"""JSON encoding of records (dataclasses) that go to other processes or to disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.system import codec
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a record."""
+    """A record within a record, with a literal and tuples of tuples."""
 
     kind: Literal["small", "large"]
     sizes: tuple[tuple[int, ...], ...]
@@ -23,7 +23,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Record:
-    """A record with every kind of field that records have."""
+    """A record with every kind of field that the harness's records have."""
 
     path: Path
     parts: tuple[Part, ...]
@@ -38,14 +38,17 @@ RECORD = Record(Path("a b.py"), PARTS, {1: 2.5}, "line\n\ud800", 0.5)
 
 
 def test_record_comes_back_equal() -> None:
-    """A record is one line, and paths, tuples, keys and lone surrogates decode to equal values."""
+    """An encoded record is one line, and decodes to an equal record.
+
+    The record has a path, tuples, a mapping with integer keys and a lone surrogate.
+    """
     text = codec.encode(RECORD)
     assert "\n" not in text
     assert codec.decode(text, Record) == RECORD
 
 
 def test_text_of_another_class_is_text() -> None:
-    """A subclass of str, such as torch.__version__, is encoded like any text."""
+    """A subclass of str, such as the type of torch.__version__, is encoded like a str."""
     assert type(torch.__version__) is not str
     text = codec.encode(replace(RECORD, text=torch.__version__))
     assert codec.decode(text, Record).text == str(torch.__version__)
@@ -64,7 +67,7 @@ def test_text_of_another_class_is_text() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
-    """A value of another type, a missing field or broken JSON is an error that gives the place."""
+    """A field of the wrong type, a missing field or broken JSON raises ValueError."""
     text = codec.encode(RECORD)
     assert old in text
     with pytest.raises(ValueError, match=message):
@@ -73,12 +76,12 @@ def test_what_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 1}', "7"])
 def test_another_schema_is_told(text: str) -> None:
-    """A record of another schema, or of none, is refused with a hint what to do."""
+    """JSON of another schema, or of none, raises ValueError with the hint given by the caller."""
     with pytest.raises(ValueError, match="not a record of schema 2; write it again"):
         codec.decode_of_schema(text, Record, 2, "record", "write it again")
 
 
 def test_schema_that_fits_by_name_only_is_refused() -> None:
-    """A record with the right schema number but other fields is an error that names a field."""
+    """JSON with the right schema number but other fields raises ValueError, which names a field."""
     with pytest.raises(ValueError, match=r"a record that does not fit schema 2: .*path"):
         codec.decode_of_schema('{"schema": 2}', Record, 2, "record", "write it again")

@@ -1,4 +1,4 @@
-"""Collection of every file of tests."""
+"""A check that pytest collects every test file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support import ROOT
 
 
 def test_every_file_of_tests_is_collected(request: pytest.FixtureRequest) -> None:
-    """Every file of tests is collected, although pytest silently skips folders such as `build`."""
+    """Pytest collects every test file, although it silently skips folders such as `build`."""
     config = request.config
     asked = [Path(argument).resolve() for argument in config.args]
     if asked != [ROOT / "tests"] or config.option.keyword or config.option.markexpr:

@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "commands.md"
 
 
 def row(action: argparse.Action) -> str:
-    """An option as the page has it: its form, and its help."""
+    """Return an option's row in the table of docs/commands.md: the option's form and its help."""
     value = action.metavar or action.dest.upper()
     if action.choices:
         value = action.metavar or "{" + ",".join(map(str, action.choices)) + "}"
@@ -27,7 +27,7 @@ def row(action: argparse.Action) -> str:
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    """The parser of each command."""
+    """Return the argument parser of each `harness` command, by name of the command."""
     (commands,) = (
         action
         for action in command_line()._actions
@@ -37,26 +37,26 @@ def parsers() -> dict[str, argparse.ArgumentParser]:
 
 
 class Recorder:
-    """Stands for pytest's parser and its groups of options."""
+    """A stand-in for pytest's parser and its option groups, which records the plugin's options."""
 
     def __init__(self) -> None:
         self.parser = argparse.ArgumentParser(add_help=False)
 
     def getgroup(self, name: str, description: str) -> Recorder:
-        """Return this; the page has one table."""
+        """Return this recorder as the option group, since the page has one table for all groups."""
         del name, description
         return self
 
     def addoption(self, *names: str, **options: Any) -> None:
-        """Take an option as argparse does."""
+        """Add an option to the argparse parser."""
         self.parser.add_argument(*names, **options)
 
     def addini(self, *names: str, **options: Any) -> None:
-        """Take nothing: a setting is no option."""
+        """Ignore a setting of pytest's configuration file, since the page has only options."""
 
 
 def expected() -> dict[str, list[str]]:
-    """The rows of each section, in the order of the help."""
+    """Return the table rows that each section of docs/commands.md must have, in order."""
     recorder = Recorder()
     pytest_addoption(recorder)  # type: ignore[arg-type]
     found = {name: parser._actions for name, parser in parsers().items()}
@@ -68,7 +68,7 @@ def expected() -> dict[str, list[str]]:
 
 
 def written() -> dict[str, list[str]]:
-    """The rows of each section of the page."""
+    """Return the table rows that each section of docs/commands.md has."""
     sections = PAGE.read_text().partition("\n## `make`")[0].split("\n## ")[1:]
     return {
         section.partition("\n")[0].strip("`"): [
@@ -79,12 +79,12 @@ def written() -> dict[str, list[str]]:
 
 
 def test_page_has_each_option_of_each_command() -> None:
-    """Options and help stand there as the parsers have them, and nothing else does."""
+    """docs/commands.md has exactly the options of the parsers, with the same help texts."""
     assert written() == expected()
 
 
 def test_help_is_one_line_of_plain_words() -> None:
-    """Each option and argument has a help, which does not end with a full stop."""
+    """Each option and argument has a help text, which does not end with a full stop."""
     for name, lines in expected().items():
         for line in lines:
             assert not line.endswith(("|  |", ". |")), (name, line)

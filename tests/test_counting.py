@@ -1,4 +1,4 @@
-"""Totals of the counters of all kernels in a forward."""
+"""Totals of the counters of all kernels in one forward pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from harness.simulator.hardware.resources import Occupancy, Resources
 
 
 def kernel(space: str, launches: int, registers: int, spilled: int, warps: int) -> KernelProfile:
-    """Return a kernel of two blocks of 32 threads with ten loads from a space, two passes each."""
+    """Return the profile of a kernel with ten loads from a memory space, of two wavefronts each.
+
+    The kernel has two blocks of 32 threads.
+    """
     loads = AccessCounts("load", space, 4, "mine.py", 7, 10, 320, 1280, 40, 40, 20, 10, 4)
     counters = KernelCounters(
         "k", launches, (2, 1, 1), (32, 1, 1), 0, {"integer": 320}, {"integer": 10},
@@ -27,10 +30,10 @@ def kernel(space: str, launches: int, registers: int, spilled: int, warps: int) 
 
 
 def test_totals_are_sums_over_kernels_and_the_worst_of_their_resources() -> None:
-    """Totals are sums over kernels, except for registers and occupancy, which are the worst.
+    """Totals are sums over kernels, except for registers and occupancy: the worst kernel's count.
 
-    Each memory space counts in its own unit. Memory that ptxas spills counts for every thread of
-    every launch.
+    Global memory counts in sectors, shared memory in wavefronts, and local memory in bytes. Local
+    memory includes the bytes that ptxas spills, for every thread of every launch.
     """
     found = totals(
         [
@@ -57,7 +60,7 @@ def test_totals_are_sums_over_kernels_and_the_worst_of_their_resources() -> None
 
 
 def test_lines_have_what_all_kernels_did_there() -> None:
-    """Counters of a line are sums over all kernels, for the lines of one file."""
+    """`by_line` sums the counters of each line over all kernels, for the lines of one file only."""
     plain = kernel("global", 1, 32, 0, 64)
     lines = (LineCounts("/x/mine.py", 7, 20, 640), LineCounts("cuda_fp16.h", 7, 5, 160))
     branches = (BranchCounts("mine.py", 8, 10, 3), BranchCounts(None, None, 1, 1))
@@ -73,7 +76,7 @@ def test_lines_have_what_all_kernels_did_there() -> None:
 
 
 def test_nothing_is_not_divided_by() -> None:
-    """A forward without kernels has totals, but its ratios are None."""
+    """A forward pass without kernels has totals, but its ratios and registers are None."""
     nothing = totals([])
     assert nothing.launches == 0
     assert nothing.sectors_per_request is None

@@ -43,20 +43,20 @@ def text() -> str:
 
 @pytest.fixture(scope="module")
 def checked(text: str, tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Return its report, after the problem's own configuration and a small case."""
+    """Return the report of the submission `text` on the reference's own sizes and a small case."""
     path = tmp_path_factory.mktemp("coverage") / "flat_index.py"
     path.write_text(text)
     return evaluate(request_for(path, PROBLEM, "reduced", "k2-s3-b1x3x17-to8"))
 
 
 def line_of(text: str, piece: str) -> int:
-    """Return the number of the first line that holds a piece of text, from 1."""
+    """Return the number of the first line that holds a piece of text; the first line is 1."""
     return next(n for n, line in enumerate(text.splitlines(), 1) if piece in line)
 
 
 @pytest.mark.thorough
 def test_lines_that_never_ran_are_told(checked: Report, text: str) -> None:
-    """Only a branch that no case takes and a kernel that no case launches are missed."""
+    """The missed lines are those of a branch never taken and of a kernel never launched."""
     assert checked.coverage is not None
     never = {line_of(text, piece) for piece in ("out[0] = 1;", "out[threadIdx.x] = 1;")}
     assert never <= set(checked.coverage.missed)
@@ -67,7 +67,10 @@ def test_lines_that_never_ran_are_told(checked: Report, text: str) -> None:
 
 
 def test_verdict_says_what_was_not_run(checked: Report) -> None:
-    """The first line of a verdict counts the missed lines, and the text below it lists them."""
+    """The verdict's first line counts the lines that never ran, and a later line lists them.
+
+    Only lines of device code count.
+    """
     assert checked.coverage is not None
     missed = len(checked.coverage.missed)
     total = missed + len(checked.coverage.reached)
@@ -78,7 +81,7 @@ def test_verdict_says_what_was_not_run(checked: Report) -> None:
 
 
 def test_branches_that_went_one_way_are_told(checked: Report, text: str) -> None:
-    """A condition that went one way in every case is listed, other conditions are not."""
+    """The report lists a condition that went one way in every case, and no other conditions."""
     assert checked.coverage is not None
     ways: dict[int, list[tuple[bool, bool]]] = {}
     for branch in checked.coverage.branches:
@@ -95,7 +98,7 @@ def test_branches_that_went_one_way_are_told(checked: Report, text: str) -> None
 
 
 def test_lines_with_counters_have_their_ptx(checked: Report, text: str) -> None:
-    """Each line with counters has its PTX instructions in order; a line that never ran has none."""
+    """The report has the PTX instructions of each line with counters, and of no other line."""
     ptx = {each.line: each for each in checked.ptx}
     assert set(ptx) == {line.line for line in checked.lines}
     store = ptx[line_of(text, "out[index] = ")]
@@ -108,7 +111,7 @@ def test_lines_with_counters_have_their_ptx(checked: Report, text: str) -> None:
 
 
 def test_branches_of_two_runs_are_joined() -> None:
-    """Branches of two runs are joined by line, and by their place among the line's branches."""
+    """`Coverage.joined` matches two runs' branches by line, and by their order within the line."""
     one = Coverage((1,), (), (), (Branch(1, True, False), Branch(1, False, False)))
     other = Coverage((1,), (), (), (Branch(1, False, True), Branch(2, True, False)))
     joined = (Branch(1, True, True), Branch(1, False, False), Branch(2, True, False))
@@ -117,7 +120,7 @@ def test_branches_of_two_runs_are_joined() -> None:
 
 @pytest.mark.thorough
 def test_line_that_a_case_reaches_is_reached(tmp_path: Path) -> None:
-    """The verdict does not mention lines if every line ran in some case."""
+    """The report does not mention missed lines if every line of device code ran in some case."""
     path = tmp_path / "flat_index.py"
     path.write_text(SUBMISSION)
     one = evaluate(request_for(path, PROBLEM, "reduced"))
@@ -131,7 +134,7 @@ def test_line_that_a_case_reaches_is_reached(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_blocks_that_other_processes_run_count(tmp_path: Path) -> None:
-    """Coverage is the same if several processes run the blocks."""
+    """Coverage does not depend on whether one core or two simulate a launch's blocks."""
     path = tmp_path / "flat_index.py"
     path.write_text(SUBMISSION)
     alone, shared = (
@@ -142,7 +145,10 @@ def test_blocks_that_other_processes_run_count(tmp_path: Path) -> None:
 
 
 def test_lcov_has_every_line(text: str, tmp_path: Path) -> None:
-    """`--coverage` writes an LCOV file for editors and genhtml, for each submission and problem."""
+    """`--coverage FILE` writes an LCOV file for editors and genhtml, with all lines and branches.
+
+    A record's name gives the submission and the reference.
+    """
     path = tmp_path / "flat_index.py"
     path.write_text(text)
     options = ("--reference", PROBLEM, "--grid", "own", "--coverage", "lines.info")
@@ -159,7 +165,7 @@ def test_lcov_has_every_line(text: str, tmp_path: Path) -> None:
 
 
 def test_lcov_has_both_ways_of_each_branch() -> None:
-    """An LCOV file has both ways of each branch, and the counts of all ways and of those taken.
+    """An LCOV file has both ways of each branch, the number of ways, and how many were taken.
 
     A branch that no thread reached has a dash for each way.
     """
@@ -171,7 +177,7 @@ def test_lcov_has_both_ways_of_each_branch() -> None:
 
 
 def test_lcov_of_a_submission_whose_name_has_spaces() -> None:
-    """An LCOV test name has no spaces; the path keeps its spaces."""
+    """An LCOV file has underscores for the spaces in a submission's name, but not in its path."""
     text = lcov([("a b", "/x y/a b.py", Coverage((3,), (2,)))])
     wanted = "TN:a_b|SF:/x y/a b.py|DA:2,0|DA:3,1|LF:2|LH:1|end_of_record|"
     assert text == wanted.replace("|", "\n")
@@ -182,12 +188,12 @@ def test_lcov_of_a_submission_whose_name_has_spaces() -> None:
     [((1, 9), (3, 4), "3-4"), ((4,), (3, 5), "3, 5"), ((), (1, 3, 9), "1-9")],
 )
 def test_lines_in_words(reached: tuple[int, ...], missed: tuple[int, ...], words: str) -> None:
-    """A range of missed lines continues over lines without code, and ends where a line ran."""
+    """A range of missed lines continues over lines without code, and ends at a line that ran."""
     assert Coverage(reached, missed).words() == words
 
 
 def test_many_ranges_are_cut_off() -> None:
-    """A long list of ranges is cut off, so that it stays one line."""
+    """A long list of ranges of missed lines is cut off, so that it fits in one line."""
     of = Coverage(tuple(range(0, 60, 2)), tuple(range(1, 60, 2)))
     assert of.words().endswith(", and 18 more")
 
@@ -197,14 +203,17 @@ def test_many_ranges_are_cut_off() -> None:
     [(None, []), (Coverage((1, 2), (3,)), ["66%"]), (Coverage((1,), ()), ["100%"])],
 )
 def test_leaderboard_has_the_share(coverage: Coverage | None, shown: list[str]) -> None:
-    """The leaderboard rounds the share of lines down, and has no column without coverage."""
+    """The leaderboard shows the percentage of lines that ran, rounded down.
+
+    It does not have this column if no coverage is known.
+    """
     standing = Standing("mine", report(case("passed"), verdict="passed", coverage=coverage))
     columns = columns_of(Board("conv", None, (standing,)))
     assert [c.text(standing) for c in columns if c.header == "lines run"] == shown
 
 
 def test_folder_for_the_file_is_refused(tmp_path: Path) -> None:
-    """`--coverage FOLDER` is an error before anything runs."""
+    """`--coverage FOLDER` is an error, because the option takes a file, and nothing is run."""
     arguments = ("check", SUBMISSIONS / "flat_index.py", "--reference", PROBLEM)
     done = harness(*arguments, "--coverage", tmp_path, folder=tmp_path)
     assert done.status == 2

@@ -57,9 +57,9 @@ def test_kernels_are_simulated(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_what_only_the_real_runtime_has_is_unsupported(tmp_path: Path) -> None:
-    """A runtime call that only the real runtime has is unsupported by name.
+    """A CUDA runtime call that the simulator lacks gives `unsupported`, with the call's name.
 
-    A torch without CUDA gives the same verdict.
+    A torch built without CUDA gives the same verdict.
     """
     (tmp_path / "graphs.py").write_text(GRAPHS)
     command = ("check", "graphs.py", "--reference", DOUBLE, "--device", "simulator")

@@ -1,6 +1,6 @@
-"""The engine `dask`: machines that share nothing give the reports of a local run.
+"""The engine `dask`: machines without shared files give the same reports as a local run.
 
-Workers, the scheduler and the network may fail meanwhile.
+Workers, the scheduler and the network may fail during the run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMMAND = ("check", "here", "--reference", "double.py", "--seed", "1", "--json",
 
 
 def comparable(report: Report) -> Report:
-    """Return a report without what differs in every run: times, and whether builds were reused."""
+    """Return a report without the fields that differ in every run: times and reused builds."""
     cases = tuple(replace(case, seconds=0.0) for case in report.cases)
     return replace(report, seconds=0.0, checked_at="", builds=(), cases=cases)
 
@@ -77,7 +77,7 @@ def here(cluster: Cluster) -> Iterator[Path]:
 
 
 def begun(cluster: Cluster, here: Path, name: str, seconds: int) -> Running:
-    """Start a check of two submissions, of which one sleeps first for that many seconds."""
+    """Start a check of two submissions on the cluster; one of them sleeps for `seconds`."""
     (here / f"{name}.py").write_text(SLEEPS.format(seconds=seconds) + PLAIN)
     (here / f"a{name}.py").write_text(PLAIN)
     return cluster.harness(*COMMAND)
@@ -86,10 +86,11 @@ def begun(cluster: Cluster, here: Path, name: str, seconds: int) -> Running:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_reports_are_those_of_a_local_run(cluster: Cluster, here: Path) -> None:
-    """A cluster gives the reports of a local run, and `--resume` takes them over.
+    """A cluster gives the same reports as a local run, and `--resume` reuses them.
 
-    The workers have the headers beside a submission and those elsewhere. Submissions cannot reach
-    the scheduler. A build that one worker made serves other problems, too.
+    Workers get the headers in a submission's folder, and those in the folder that `--readable`
+    names. Submissions cannot reach the scheduler. A build made by one worker is reused for other
+    references.
     """
     far = cluster.sender / "far"
     far.mkdir()
@@ -126,9 +127,9 @@ def test_reports_are_those_of_a_local_run(cluster: Cluster, here: Path) -> None:
 
 @pytest.mark.thorough
 def test_submission_whose_worker_dies_three_times_is_an_error(cluster: Cluster, here: Path) -> None:
-    """A submission whose worker dies three times is an error, and the cluster goes on.
+    """A submission whose worker is killed three times is an error, and the cluster goes on.
 
-    The other submission has its report.
+    The other submission gets its report.
     """
     running = begun(cluster, here, "deadly", 3600)
     for _ in range(3):
@@ -143,7 +144,7 @@ def test_submission_whose_worker_dies_three_times_is_an_error(cluster: Cluster, 
 
 @pytest.mark.thorough
 def test_ctrl_c_ends_what_is_under_way_everywhere(cluster: Cluster, here: Path) -> None:
-    """Ctrl-C prints one line at the sender, and leaves no process on the workers."""
+    """Ctrl-C prints one line on the sender's machine, and ends submissions on the workers."""
     running = begun(cluster, here, "endless", 3600)
     process, _ = wait_for_submission(running, "endless")
     running.wait_for("aendless on double: ")
@@ -158,9 +159,9 @@ def test_ctrl_c_ends_what_is_under_way_everywhere(cluster: Cluster, here: Path) 
 
 @pytest.mark.thorough
 def test_scheduler_that_restarts_loses_nothing(cluster: Cluster, here: Path) -> None:
-    """A restart of the scheduler loses no report, since the sender sends unfinished requests again.
+    """A restart of the scheduler loses no report: the sender sends unfinished requests again.
 
-    Workers end with their scheduler, and are started anew.
+    A worker is started again, too, since workers end with their scheduler.
     """
     running = begun(cluster, here, "patient", 4)
     process, _ = wait_for_submission(running, "patient")
@@ -178,7 +179,7 @@ def test_scheduler_that_restarts_loses_nothing(cluster: Cluster, here: Path) -> 
 def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
     """A network that is cut during an evaluation loses no report.
 
-    The cut ends the evaluation; it is made again when the workers are back.
+    The cut ends the evaluation, which is repeated when the workers have connected again.
     """
     if not cluster.network.is_there:
         pytest.skip("the machine allows no network namespaces, so that there is nothing to cut")
@@ -195,7 +196,10 @@ def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
 
 @pytest.mark.thorough
 def test_full_disk_is_told(tmp_path: Path) -> None:
-    """A worker's full disk gives one line with its address, unless another worker takes over."""
+    """A worker with a full disk gives status 2 and one line with the worker's address.
+
+    If another worker has joined, it makes the evaluation instead.
+    """
     alone = Cluster(tmp_path)
     try:
         if not alone.network.is_there:
@@ -233,7 +237,7 @@ def test_another_version_is_refused(cluster: Cluster, here: Path, tmp_path: Path
 
 
 def test_without_a_scheduler_there_is_a_cluster_of_this_machine(tmp_path: Path) -> None:
-    """`--engine dask` without a scheduler starts a cluster of this machine by itself."""
+    """`--engine dask` without `--scheduler` starts a cluster on this machine."""
     (tmp_path / "plain.py").write_text(PLAIN)
     checked = harness(
         "check", ".", "--reference", REFERENCE, "--engine", "dask", "--grid", "own",
@@ -245,7 +249,7 @@ def test_without_a_scheduler_there_is_a_cluster_of_this_machine(tmp_path: Path) 
 
 @pytest.mark.thorough
 def test_pytest_has_a_cluster_of_this_machine_too(tmp_path: Path) -> None:
-    """Pytest starts a cluster of this machine, too, if it gets no scheduler's address."""
+    """Pytest's `--harness-engine dask` without a scheduler starts a cluster on this machine."""
     (tmp_path / "plain.py").write_text(PLAIN)
     own = ("--reference", REFERENCE, "--grid", "own", "--harness-engine", "dask")
     done = pytest_(".", *own, "-k", "not speed", folder=tmp_path)
@@ -254,7 +258,11 @@ def test_pytest_has_a_cluster_of_this_machine_too(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
-    """An unreachable scheduler is an error of one line, and so is an option of no use there."""
+    """An unreachable scheduler is an error of one line.
+
+    So is an option that does not fit the engine: `--jobs` with a scheduler, or `--scheduler`
+    without the engine `dask`.
+    """
     (tmp_path / "plain.py").write_text(PLAIN)
     command = ("check", ".", "--reference", REFERENCE)
     nobody = ("--engine", "dask", "--scheduler", "tcp://127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""Deadlines for all steps and all builds of a check together."""
+"""Deadlines for the total time of a check's steps, and of its builds."""
 
 from __future__ import annotations
 
@@ -108,7 +108,10 @@ def test_pytest_has_the_same_deadline(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
-    """A submission that sends half a call cannot keep the device waiting past the deadline."""
+    """A submission that sends half a call cannot keep the device process waiting forever.
+
+    The check ends at `--check-seconds`.
+    """
     (tmp_path / "half.py").write_text(HALF_A_CALL)
     command = ("check", "half.py", "--reference", REFERENCE, "--device", "simulator")
     limits = ("--step-seconds", "4", "--check-seconds", "6", "--json", "reports")
@@ -124,7 +127,7 @@ def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_builds_have_a_deadline_together(tmp_path: Path) -> None:
-    """All builds of a submission together end at `--build-seconds`.
+    """A submission's builds are killed when they have taken `--build-seconds` together.
 
     A random text in the source keeps the builds out of the cache, so they take longer than a
     second.

@@ -50,7 +50,7 @@ QUICK = {"unknown_keyword", "redeclared_in_initialiser", "no_divisibility_test",
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
-    """Return each defect's report on conv_transpose1d, by name."""
+    """Return the report of each file of tests/defects on conv_transpose1d, by the file's name."""
     folder = tmp_path_factory.mktemp("defects")
     options = ("--reference", ROOT / "reference" / "conv_transpose1d.py", "--json", "-")
 
@@ -63,12 +63,12 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Report]:
 
 
 def first_failure(report: Report) -> CaseReport:
-    """Return the case that the report shows."""
+    """Return the smallest failing case of a report."""
     return report.case(report.smallest_failure)
 
 
 def test_every_defect_has_an_expectation() -> None:
-    """Every file of the folder has an expectation here."""
+    """Every file of tests/defects has an expected verdict in this module."""
     others = {
         "tail_unwritten",
         "one_past_end",
@@ -98,7 +98,7 @@ def test_mistake_that_stops_is_an_error_with_its_reason(
     ),
 )
 def test_compiler_error_names_the_submissions_line(checked: dict[str, Report], name: str) -> None:
-    """A compiler error names the submission's file and the wrong line."""
+    """A compiler error names the submission's file and the number of the wrong line."""
     place = checked[name].message.partition(f"{name}.py(")[2].partition(")")[0]
     line = (FOLDER / f"{name}.py").read_text().splitlines()[int(place) - 1]
     wrong = {
@@ -112,7 +112,10 @@ def test_compiler_error_names_the_submissions_line(checked: dict[str, Report], n
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, WRONG))
 def test_wrong_numbers_get_the_name_of_the_mistake(checked: dict[str, Report], name: str) -> None:
-    """A wrong result fails, with the known mistake that reproduces it and what triggers it."""
+    """A kernel that computes wrong numbers fails, and the report names its mistake.
+
+    The report also says what the failing cases share, such as `stride > 1`.
+    """
     diagnosis, pattern = WRONG[name]
     report = checked[name]
     assert report.verdict == "failed"
@@ -123,7 +126,7 @@ def test_wrong_numbers_get_the_name_of_the_mistake(checked: dict[str, Report], n
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, sorted(WRONG.keys() - {"index_of_16_bits"})))
 def test_picture_of_the_mistake_is_the_submissions(checked: dict[str, Report], name: str) -> None:
-    """The diagnosed mistake gives wrong values where the submission does, off by as much."""
+    """The diagnosed mistake has the same errors as the submission in all pictures of the report."""
     pictures = [case.picture for case in checked[name].cases if case.picture]
     assert 1 <= len(pictures) <= 5
     assert first_failure(checked[name]).picture in pictures
@@ -135,19 +138,25 @@ def test_picture_of_the_mistake_is_the_submissions(checked: dict[str, Report], n
 
 
 def drawn(report: Report) -> list[tuple[str, str]]:
-    """Return the cells' codes of each picture, as they are and as the mistake gives them."""
+    """Return two texts for each picture of a report, with a letter for each output element.
+
+    The first text marks the submission's errors, and the second those of the diagnosed mistake.
+    """
     pictures = [case.picture.overview for case in report.cases if case.picture]
     return [(codes_of(one.errors), codes_of(one.mistake)) for one in pictures]
 
 
 def codes_of(pages: Rows) -> str:
-    """Return all rows of all pages as one text."""
+    """Return the rows of all pages of a picture as one text, separated by `|`."""
     return "|".join(row for page in pages for row in page)
 
 
 @pytest.mark.thorough
 def test_mistakes_without_a_wrong_number_have_their_pictures(checked: dict[str, Report]) -> None:
-    """Pictures show writes outside the output, wrong numbers of channels, and a missing output."""
+    """The report's pictures show writes outside the output and unwritten elements.
+
+    Examples are a wrong number of channels, and an output that is missing altogether.
+    """
     for errors, mistake in drawn(checked["one_past_end"]):
         assert errors.rstrip(" ").endswith("o")
         assert set(errors) <= set(". |o")
@@ -166,16 +175,16 @@ def test_mistakes_without_a_wrong_number_have_their_pictures(checked: dict[str, 
 
 @pytest.mark.thorough
 def test_null_pointer_has_the_name_of_what_is_missing(checked: dict[str, Report]) -> None:
-    """The diagnosis of a null pointer names the tensor that is missing."""
+    """The diagnosis of a null pointer names the tensor that does not exist, the bias."""
     diagnosis = first_failure(checked["null_bias"]).diagnosis
     assert diagnosis.startswith("bias read although it does not exist: ")
 
 
 @pytest.mark.thorough
 def test_variable_that_nothing_has_set_is_told_with_its_line(checked: dict[str, Report]) -> None:
-    """An uninitialised variable is diagnosed with its line, whatever value it holds by chance.
+    """The diagnosis of an uninitialised variable names the line that reads the variable.
 
-    That value may be 0 or an earlier block's sum.
+    The variable may hold any value by chance, such as 0 or an earlier block's sum.
     """
     lines = (FOLDER / "sum_not_set.py").read_text().splitlines()
     read = next(number for number, line in enumerate(lines, 1) if "out[index] = sum" in line)
@@ -189,7 +198,7 @@ def test_variable_that_nothing_has_set_is_told_with_its_line(checked: dict[str, 
 
 @pytest.mark.thorough
 def test_picture_of_what_was_not_written_shows_where(checked: dict[str, Report]) -> None:
-    """The picture of a partly written output shows the unwritten part, up to the end."""
+    """The picture of a partly written output marks the unwritten part, which is its end."""
     for name in ("tail_unwritten", "index_of_16_bits"):
         picture = first_failure(checked[name]).picture
         assert picture is not None
@@ -201,7 +210,7 @@ def test_picture_of_what_was_not_written_shows_where(checked: dict[str, Report])
 
 @pytest.mark.thorough
 def test_lines_of_the_kernel_have_counters(checked: dict[str, Report]) -> None:
-    """Each instruction of a kernel counts for one line, and only lines that ran have counters."""
+    """The counters of a submission's lines add up to its totals; only lines that ran have any."""
     report = checked["padding_twice"]
     assert report.counters is not None
     assert report.coverage is not None
@@ -214,7 +223,7 @@ def test_lines_of_the_kernel_have_counters(checked: dict[str, Report]) -> None:
 
 @pytest.mark.thorough
 def test_wrong_channels_get_no_word_about_the_length(checked: dict[str, Report]) -> None:
-    """The diagnosis of wrong channels does not mention the output's length, which is right."""
+    """The diagnosis of a wrong number of channels omits the output's length, which is right."""
     report = checked["output_of_input_channels"]
     assert report.verdict == "failed"
     failure = first_failure(report)
@@ -224,7 +233,10 @@ def test_wrong_channels_get_no_word_about_the_length(checked: dict[str, Report])
 
 @pytest.mark.thorough
 def test_unwritten_tail_is_seen_in_memory(checked: dict[str, Report]) -> None:
-    """The device counts the elements that no thread wrote, and does not guess from their values."""
+    """The message counts the output elements that no thread wrote, as recorded by the device.
+
+    The elements' values play no part.
+    """
     report = checked["tail_unwritten"]
     assert report.verdict == "failed"
     assert "output elements were never written" in first_failure(report).message
@@ -253,7 +265,7 @@ def test_write_past_the_end_is_seen_in_memory(checked: dict[str, Report]) -> Non
 
 @pytest.mark.thorough
 def test_illegal_access_spoils_its_own_cases_alone(checked: dict[str, Report]) -> None:
-    """A null pointer fails its own cases alone, since the next case gets a working context."""
+    """A null pointer fails only the cases that read it, as the next case has a working context."""
     report = checked["null_bias"]
     assert report.verdict == "failed"
     for case in report.cases:
@@ -267,7 +279,7 @@ def test_illegal_access_spoils_its_own_cases_alone(checked: dict[str, Report]) -
 def test_shared_memory_that_was_not_asked_for_is_an_error(checked: dict[str, Report]) -> None:
     """A launch with more than 48 KiB of shared memory is an error without cudaFuncSetAttribute.
 
-    A launch with more than 227 KiB is declined, since CUDA may refuse it with the attribute, too.
+    A launch with more than 227 KiB is declined, since CUDA may refuse it even with the attribute.
     """
     report = checked["no_opt_in"]
     assert report.verdict == "error"

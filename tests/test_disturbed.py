@@ -1,4 +1,4 @@
-"""Odd files and full disks: each costs one line, and the harness goes on."""
+"""Unusable files and full disks: each gives one line of output, and the harness goes on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ODD = {
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with odd files called *.py, and three submissions among them."""
+    """Return a folder with eight unusable files called *.py, and three submissions among them."""
     folder = tmp_path_factory.mktemp("odd")
     os.mkfifo(folder / "pipe.py")
     (folder / "link.py").symlink_to("nowhere.py")
@@ -60,14 +60,14 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def said(odd: Path, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """Return the outcome of `harness check` on that folder."""
+    """Return the outcome of `harness check` on the folder with the unusable files."""
     command = ("check", odd, "--reference", REFERENCE)
     return harness(*command, folder=tmp_path_factory.mktemp("said"))
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_each_odd_file_is_one_line(said: Outcome, name: str) -> None:
-    """Each odd file gets one line, with its path and what is wrong with it."""
+    """Each unusable file gets one line, with its path and what is wrong with it."""
     lines = [line for line in said.out.splitlines() if f"/{name}.py: " in line]
     assert len(lines) == 1, said.out
     assert ODD[name] in lines[0]
@@ -75,10 +75,10 @@ def test_each_odd_file_is_one_line(said: Outcome, name: str) -> None:
 
 @pytest.mark.thorough
 def test_submissions_among_odd_files_run(said: Outcome) -> None:
-    """Submissions run although odd files lie beside them.
+    """Submissions run although unusable files lie beside them.
 
-    One lies in a folder called folder.py, another has spaces in its name. A third has control
-    characters in its name: it is refused, and its name is printed without them.
+    One submission lies in a folder called folder.py, another has spaces in its name. A third has
+    control characters in its name: it is refused, and its name is printed without them.
     """
     assert said.status == 1
     assert said.err == ""
@@ -90,9 +90,9 @@ def test_submissions_among_odd_files_run(said: Outcome) -> None:
 
 @pytest.mark.thorough
 def test_pytest_reads_odd_files_too(odd: Path, tmp_path: Path) -> None:
-    """Pytest reports odd files and does not wait for a pipe.
+    """Pytest reports unusable files, and does not wait for a named pipe.
 
-    Unusable files fail if they mention ModelNew. Others are listed as not collected.
+    An unusable file that mentions ModelNew is a failed test. Others are listed as not collected.
     """
     command = (odd, "--reference", REFERENCE, "--device", "simulator", f"--rootdir={odd}")
     done = pytest_(*command, "-k", "is_submission or speed", folder=tmp_path)
@@ -107,7 +107,7 @@ def test_pytest_reads_odd_files_too(odd: Path, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
-    """Both front ends say in one line that a file cannot be read."""
+    """Both `harness check` and pytest say in one line that a file cannot be read."""
     (tmp_path / "secret.py").write_text(PLAIN.format(""))
     (tmp_path / "secret.py").chmod(0)
     for done in (
@@ -121,9 +121,9 @@ def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_file_that_changes_while_it_is_checked(tmp_path: Path) -> None:
-    """A file that changes before the worker reads it is an error, because its content is uncertain.
+    """A file that changes before the worker reads it is an error, as its content is uncertain.
 
-    A later change is a note, because the verdict is about the content that ran.
+    A file that changes later gets a note, because the verdict is about the content that ran.
     """
     (tmp_path / "gates").mkdir()
     gates = {name: Gate(tmp_path / "gates" / name) for name in ("changed", "deleted", "later")}
@@ -168,7 +168,7 @@ load(name="answer", sources=[__file__[: -len("mine.py")] + "mine.cpp"])
 
 @pytest.mark.thorough
 def test_two_runs_at_once_build_once(tmp_path: Path) -> None:
-    """One of two simultaneous runs makes a build that both need, and both get a verdict."""
+    """Only one of two simultaneous runs makes a build that both need, and both get a verdict."""
     (tmp_path / "mine.py").write_text(LOADS + PLAIN.format(""))
     # The folder's name makes the text unique, so that the cache has no build of it.
     (tmp_path / "mine.cpp").write_text(BINDINGS.format(tmp_path))
@@ -182,9 +182,9 @@ def test_two_runs_at_once_build_once(tmp_path: Path) -> None:
 
 
 def test_results_that_cannot_be_written(tmp_path: Path) -> None:
-    """A verdict is printed even if no result can be written.
+    """A verdict is printed even if no report can be written.
 
-    Each place that refuses gives one line, and the status is 2.
+    Each path that cannot be written gives one line, and the status is 2.
     """
     (tmp_path / "plain.py").write_text(PLAIN.format(""))
     (tmp_path / ".harness").write_text("in the way")
@@ -223,7 +223,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def test_full_disk_loses_nothing_that_is_finished(disk: Path) -> None:
     """A full disk loses no finished report: verdicts are shown, and written reports are whole.
 
-    `--resume` takes those over when there is room again.
+    `--resume` reuses the written reports when the disk has room again.
     """
     submissions = disk.parent / "submissions"
     submissions.mkdir()
@@ -251,7 +251,7 @@ def test_full_disk_loses_nothing_that_is_finished(disk: Path) -> None:
 
 @pytest.mark.thorough
 def test_full_disk_under_pytest(disk: Path) -> None:
-    """Verdicts of pytest stand on a full disk, and the summary says what was not kept."""
+    """Pytest prints verdicts although the disk is full, and says which reports were not stored."""
     submission = disk.parent / "plain.py"
     submission.write_text(PLAIN.format(""))
     command = (submission, "--reference", REFERENCE, "--device", "simulator")
@@ -264,7 +264,7 @@ def test_full_disk_under_pytest(disk: Path) -> None:
 
 
 def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache on a full disk gives one line that names the place, also in `harness doctor`."""
+    """A cache on a full disk gives one line with the cache's path, also in `harness doctor`."""
     (disk.parent / "plain.py").write_text(PLAIN.format(""))
     monkeypatch.setenv("XDG_CACHE_HOME", str(disk))
     cache = disk / "cuda-submission-harness"
@@ -279,7 +279,7 @@ def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.thorough
 def test_full_temporary_folder_is_one_line(disk: Path) -> None:
-    """A full temporary folder gives one line, before compilers fail there with many lines."""
+    """A full temporary folder gives one line, before compilers fail in it with many lines."""
     (disk.parent / "plain.py").write_text(PLAIN.format(""))
     command = interpreter.command("harness", "check", "plain.py", "--reference", str(REFERENCE))
     words = ["env", f"TMPDIR={disk}", f"XDG_CACHE_HOME={disk.parent}", *command]

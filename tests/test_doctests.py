@@ -18,7 +18,7 @@ MODULES = sorted(
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_are_true(name: str) -> None:
-    """Each example gives the output that it shows."""
+    """Each example in a module's docstrings gives the output that it shows."""
     results = doctest.testmod(importlib.import_module(name))
     assert results.attempted > 0
     assert results.failed == 0

@@ -1,4 +1,4 @@
-"""The choice of the simplest engine that serves, among the files of harness/engines/."""
+"""The choice of the simplest engine in harness/engines/ for a number of parallel evaluations."""
 
 from __future__ import annotations
 
@@ -31,19 +31,22 @@ ASKS = (
 
 @pytest.mark.parametrize(("jobs", "evaluations"), [(1, 9), (4, 1), (4, 0)])
 def test_one_at_a_time_stays_in_this_process(jobs: int, evaluations: int) -> None:
-    """A run with one evaluation at a time stays in this process, which saves another's start."""
+    """If one evaluation runs at a time, this process runs it, which saves the start of another."""
     assert isinstance(EngineChoice().start(jobs, evaluations), InProcess)
 
 
 def test_several_at_a_time_get_processes() -> None:
-    """Several evaluations at a time get processes, and no more than there are evaluations."""
+    """Several evaluations at a time run in processes, at most one for each evaluation."""
     with EngineChoice().start(4, 3) as engine:
         assert isinstance(engine, Processes)
         assert engine.capacity == Processes(3).capacity
 
 
 def test_engine_is_one_file(tmp_path: Path) -> None:
-    """A file with an `ENGINE` is found, by its name or as the simplest engine that serves."""
+    """A new file in harness/engines/ with an `ENGINE` becomes an engine without other changes.
+
+    It is selected by its name, or because it is the simplest engine for the number of jobs.
+    """
     shutil.copytree(ROOT / "harness", tmp_path / "harness")
     (tmp_path / "harness" / "engines" / "other.py").write_text(OTHER)
     done = run([sys.executable, "-c", ASKS], tmp_path, PYTHONPATH=str(tmp_path))

@@ -19,7 +19,7 @@ from harness.system.escape import markdown, one_line, workflow_message, workflow
     ],
 )
 def test_one_line_moves_no_cursor(text: str, shown: str) -> None:
-    """`one_line` leaves no line break, no terminal code and no change of direction."""
+    """`one_line` replaces line breaks, terminal codes and changes of the writing direction."""
     assert one_line(text) == shown
 
 
@@ -35,11 +35,14 @@ def test_one_line_moves_no_cursor(text: str, shown: str) -> None:
     ],
 )
 def test_markdown_shows_what_it_is_given(text: str, shown: str) -> None:
-    """`markdown` leaves no markup, table cell or mention; underscores within words stay."""
+    """`markdown` escapes markup, table cells and mentions, but not underscores within words."""
     assert markdown(text) == shown
 
 
 def test_workflow_commands_stay_one() -> None:
-    """A message cannot start another workflow command; a file's name cannot end its property."""
+    """A message in a GitHub workflow command cannot start another command.
+
+    A file's name in the command cannot end the property that holds it.
+    """
     assert workflow_message("50 %\n::error::x") == "50 %25 ::error::x"
     assert workflow_property("a,line=1::x") == "a%2Cline=1%3A%3Ax"

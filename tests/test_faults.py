@@ -36,7 +36,7 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """Return the outcome of `harness check` on all files, of which one is right."""
+    """Return the outcome of `harness check` on all files of tests/faults, of which one is right."""
     files = sorted(FOLDER.glob("*.py"))
     options = ("--reference", FOLDER / "reference", "--grid", "own", "--device", "simulator")
     deadline = ("--step-seconds", "6")
@@ -47,19 +47,19 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", LINES)
 def test_the_verdict_names_what_happened(outcome: Outcome, name: str) -> None:
-    """The first line about a file says what happened, and the right submission passes."""
+    """The output has a line for each file that says what happened; the right submission passes."""
     lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
     assert any(line.startswith(f"{name} on double: {LINES[name]}") for line in lines), outcome.out
 
 
 def test_every_file_has_an_expectation() -> None:
-    """Every file of the folder has an expectation here."""
+    """Every file of tests/faults has an expected line of output in this module."""
     assert {path.stem for path in FOLDER.glob("*.py")} == set(LINES)
 
 
 @pytest.mark.thorough
 def test_nothing_of_the_harness_breaks(outcome: Outcome) -> None:
-    """The output has no traceback of the harness, and the status says that not all passed."""
+    """The output has no traceback of the harness, and the status is 1, as not all passed."""
     assert outcome.status == 1
     assert outcome.err == ""
     assert "harness/" not in outcome.out.replace(str(FOLDER), "")
@@ -67,7 +67,7 @@ def test_nothing_of_the_harness_breaks(outcome: Outcome) -> None:
 
 @pytest.mark.thorough
 def test_no_process_is_left(outcome: Outcome) -> None:
-    """No process of an endless loop outlives the command."""
+    """No process of a submission with an endless loop outlives `harness check`."""
     assert outcome.status == 1
     left = []
     for process in Path("/proc").glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""`write_whole` and `append_line`, which write a text completely or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WRITERS = {
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_full_disk_leaves_what_was_there(tmp_path: Path, writer: str) -> None:
-    """A file that cannot grow, as on a full disk, stays as it was, with nothing left beside it."""
+    """A failed write, as on a full disk, leaves the old file and no other file beside it."""
     (tmp_path / "kept").write_text("old\n")
     script = (
         "import resource; from pathlib import Path\n"
@@ -37,7 +37,7 @@ def test_full_disk_leaves_what_was_there(tmp_path: Path, writer: str) -> None:
 
 
 def test_line_after_a_broken_one_stands_alone(tmp_path: Path) -> None:
-    """A line that is appended after an unfinished one stands on a line of its own."""
+    """`append_line` begins a new line even if the file's last line is unfinished."""
     path = tmp_path / "folder" / "lines"
     append_line(path, "first")
     with path.open("a") as file:
@@ -47,7 +47,7 @@ def test_line_after_a_broken_one_stands_alone(tmp_path: Path) -> None:
 
 
 def test_link_is_kept(tmp_path: Path) -> None:
-    """A write to a link replaces the file that the link leads to, and keeps the link."""
+    """`write_whole` on a symbolic link replaces the link's target, and keeps the link."""
     (tmp_path / "target").write_text("old")
     (tmp_path / "link").symlink_to("target")
     write_whole(tmp_path / "link", "new")

@@ -1,4 +1,4 @@
-"""Findings of the simulated device, from the kernel's line to the report."""
+"""Findings of the simulated device, such as races and deadlocks, with their lines in reports."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ModelNew(nn.Module):
 
 
 def place(text: str) -> str:
-    """Return the place, as messages print it, of the submission's line that ends with this text."""
+    """Return `FILE:LINE` of the submission's only line that ends with this text."""
     lines = SUBMISSION.split("\n")
     (number,) = (n for n, line in enumerate(lines, 1) if line.endswith(text))
     return f"flip.py:{number}"
@@ -108,9 +108,9 @@ ORDER = (RACE, DEADLOCK, UNREAD, REFUSED, NULL, CLUSTER, READ, LEAK)
 
 
 def write(folder: Path, mode: int) -> tuple[Path, Path]:
-    """Write the submission and a reference for this mode, and return both paths.
+    """Write the submission, and a reference whose own configuration has this mode.
 
-    The reference's own configuration has the mode.
+    The mode selects the mistake of the kernel. Return the paths of submission and reference.
     """
     submission, reference = folder / "flip.py", folder / f"reference_{mode}.py"
     submission.write_text(SUBMISSION)
@@ -126,7 +126,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(folder: Path) -> Report:
-    """Return the submission's report, with a case for each mode."""
+    """Return the submission's report, with one case for each mode (mistake) of the kernel."""
     submission, reference = write(folder, RIGHT)
     problem = load(reference)
     (found,) = discover([submission]).submissions
@@ -142,7 +142,7 @@ def report(folder: Path) -> Report:
 
 @pytest.mark.thorough
 def test_correct_kernel_has_no_findings(report: Report) -> None:
-    """The kernel passes without findings if it has its barrier."""
+    """The kernel passes without findings in the mode in which it has its barrier."""
     own, *_ = report.cases
     assert own.verdict == "passed"
     assert own.findings == ()
@@ -150,7 +150,10 @@ def test_correct_kernel_has_no_findings(report: Report) -> None:
 
 @pytest.mark.thorough
 def test_correct_kernel_has_none_in_another_order(folder: Path) -> None:
-    """A right kernel passes in another order of blocks and warps, which the output names."""
+    """A right kernel passes when `--schedule` changes the order of blocks and warps.
+
+    The output names the option.
+    """
     submission, reference = write(folder, RIGHT)
     options = ("--reference", reference, "--grid", "own", "--json", "-", "--schedule", "3")
     done = harness("check", submission, *options, folder=folder)
@@ -177,7 +180,7 @@ def test_race_fails_a_case_whose_output_is_right(report: Report) -> None:
 def test_deadlock_is_told_with_both_lines(report: Report) -> None:
     """A deadlock is reported as a finding with the lines of both barriers.
 
-    The launch fails and the submission's own check raises, but the finding is the reason.
+    The launch fails and the submission's own check raises, but the message gives the finding.
     """
     case = report.case(str(DEADLOCK))
     assert case.verdict == "failed"
@@ -202,7 +205,10 @@ TOO_LARGE = (
     ],
 )
 def test_refused_launch_is_an_error(report: Report, mode: int, message: str) -> None:
-    """A refused launch is an error with CUDA's words and the reason, even if nothing checks it."""
+    """A launch with too many threads is an error, even if the submission does not check it.
+
+    The message has CUDA's words and the reason.
+    """
     case = report.case(str(mode))
     assert case.verdict == "error"
     assert case.message.startswith(f"AcceleratorError: {message}")
@@ -211,7 +217,7 @@ def test_refused_launch_is_an_error(report: Report, mode: int, message: str) -> 
 
 @pytest.mark.thorough
 def test_refused_launch_is_no_refusal_of_the_submission(report: Report) -> None:
-    """An exception from a submission's check of a launch does not decline the configuration."""
+    """An exception from a submission's own check of a launch is an error, not a declined case."""
     case = report.case(str(READ))
     assert case.verdict == "error"
     expected = "RuntimeError: the launch has failed: invalid argument (flip.py:"
@@ -219,7 +225,7 @@ def test_refused_launch_is_no_refusal_of_the_submission(report: Report) -> None:
 
 
 def test_illegal_access_is_told_by_its_finding(report: Report) -> None:
-    """An illegal access is reported as a finding with its line.
+    """A store through a null pointer is reported as a finding with the store's line.
 
     The launch fails as on a GPU, and the submission's own check raises.
     """
@@ -232,7 +238,7 @@ def test_illegal_access_is_told_by_its_finding(report: Report) -> None:
 
 @pytest.mark.thorough
 def test_cluster_is_unsupported(report: Report) -> None:
-    """A launch with clusters is unsupported by name, whatever the host code makes of the error."""
+    """A launch with thread block clusters is `unsupported`, even if its error is ignored."""
     case = report.case(str(CLUSTER))
     assert case.verdict == "unsupported"
     assert case.message == "the harness's device does not support clusters of more than one block"
@@ -252,7 +258,7 @@ def test_leak_is_a_note(report: Report) -> None:
 
 
 def test_profile_counts_and_prints(folder: Path) -> None:
-    """`harness profile` prints a row for each kernel in each table, and writes all as JSON."""
+    """`harness profile` prints tables with a row for each kernel, and writes the counts as JSON."""
     submission, reference = write(folder, RIGHT)
     options = ("--reference", reference, "--json", "counts.json", "--readable", folder)
     done = harness("profile", submission, *options, folder=folder)
@@ -272,7 +278,7 @@ def test_profile_counts_and_prints(folder: Path) -> None:
 
 @pytest.mark.thorough
 def test_profile_of_what_fails_says_why(folder: Path) -> None:
-    """`harness profile` gives status 1 and the finding if a kernel deadlocks or is wrong."""
+    """`harness profile` gives status 1 and the finding if a kernel deadlocks or has a race."""
     for mode, message in (
         (DEADLOCK, "synccheck: the block waits forever"),
         (RACE, "racecheck: 4-byte store"),

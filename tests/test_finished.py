@@ -1,4 +1,4 @@
-"""Reports of finished evaluations that a later run may reuse."""
+"""The store of finished reports, from which a later run may reuse a report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support import ROOT, SUBMISSIONS, case, report
 
 @pytest.fixture
 def request_(tmp_path: Path) -> Request:
-    """Return a request for a submission and a reference that exist."""
+    """Return a request for a submission and a reference whose files exist."""
     for name in ("mine.py", "conv.py"):
         (tmp_path / name).write_text(f"# {name}\n")
     return Request(tmp_path / "mine.py", tmp_path / "conv.py", "simulator", seed=7)
@@ -30,7 +30,7 @@ def request_(tmp_path: Path) -> Request:
 
 @pytest.fixture
 def finished(tmp_path: Path) -> ReportCache:
-    """Return a store of finished reports that holds none yet."""
+    """Return an empty store of finished reports."""
     return ReportCache(tmp_path / ".harness", gpu="")
 
 
@@ -42,9 +42,9 @@ def of(request: Request) -> Report:
 
 
 def test_same_question_gets_the_kept_answer(request_: Request, finished: ReportCache) -> None:
-    """A request finds the kept report despite another seed, core count or deadline.
+    """A request finds the stored report despite another seed, core count or deadline.
 
-    A seed that the user gives must be the report's.
+    If the user gives a seed, it must equal the report's seed.
     """
     kept = of(request_)
     finished.keep(request_, kept)
@@ -60,9 +60,9 @@ def test_same_question_gets_the_kept_answer(request_: Request, finished: ReportC
 def test_sizes_at_random_are_no_question(
     request_: Request, finished: ReportCache, reference: str
 ) -> None:
-    """Sizes drawn at random do not distinguish requests, for any reference.
+    """A request finds a stored report even if only the randomly drawn sizes differ.
 
-    What one run drew stands for what another run would draw.
+    A request with fewer cases does not find the report.
     """
     (submission,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
     problem = load(ROOT / reference)
@@ -85,7 +85,7 @@ CHANGES: dict[str, Callable[[Request], Request]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_another_question_does_not(request_: Request, finished: ReportCache, change: str) -> None:
-    """A request with another grid, schedule, set of cases or device does not find the report."""
+    """A request with another grid, schedule, set of cases or device finds no stored report."""
     finished.keep(request_, of(request_))
     assert finished.find(CHANGES[change](request_)) is None
 
@@ -94,16 +94,16 @@ def test_another_question_does_not(request_: Request, finished: ReportCache, cha
 def test_changed_contents_are_run_again(
     request_: Request, finished: ReportCache, name: str
 ) -> None:
-    """A change of the submission or of the reference makes the evaluation run again."""
+    """A stored report is not found after a change of the submission or of the reference."""
     finished.keep(request_, of(request_))
     (request_.submission.parent / name).write_text("# other\n")
     assert finished.find(request_) is None
 
 
 def test_changed_source_beside_it_is_run_again(request_: Request, finished: ReportCache) -> None:
-    """A changed file beside the submission makes the evaluation run again.
+    """A stored report is not found after a change of a file in or below the submission's folder.
 
-    The submission may compile that file, though its own text does not show that.
+    The submission may compile that file, even if its text does not name the file.
     """
     finished.keep(request_, of(request_))
     header = request_.submission.parent / "part" / "kernel.cuh"
@@ -118,7 +118,7 @@ def test_changed_source_beside_it_is_run_again(request_: Request, finished: Repo
 def test_changed_file_that_it_may_read_is_run_again(
     request_: Request, finished: ReportCache, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A changed file that `--readable` names makes the evaluation run again."""
+    """A stored report is not found after a change of a file that `--readable` names."""
     table = tmp_path_factory.mktemp("readable") / "table.txt"
     table.write_text("1 2 3")
     for readable in (table, table.parent / "more"):
@@ -130,9 +130,9 @@ def test_changed_file_that_it_may_read_is_run_again(
 
 
 def test_an_error_is_tried_again(request_: Request, finished: ReportCache) -> None:
-    """An error is evaluated again, since the machine may have caused it.
+    """A stored report with the verdict `error` is not reused, as the machine may be the cause.
 
-    Examples are a deadline, a full disk and a killed process.
+    Examples of causes are a deadline, a full disk and a killed process.
     """
     finished.keep(request_, replace(of(request_), verdict="error"))
     assert finished.find(request_) is None
@@ -142,7 +142,7 @@ def test_an_error_is_tried_again(request_: Request, finished: ReportCache) -> No
 def test_damaged_file_is_as_none(
     request_: Request, finished: ReportCache, tmp_path: Path, damage: bytes
 ) -> None:
-    """A damaged report file counts as missing, and the next evaluation replaces it."""
+    """A damaged report file counts as missing, and the next report replaces it."""
     finished.keep(request_, of(request_))
     (file,) = (tmp_path / ".harness").iterdir()
     file.write_bytes(damage)
@@ -152,7 +152,7 @@ def test_damaged_file_is_as_none(
 
 
 def test_old_ones_are_swept_up(request_: Request, finished: ReportCache, tmp_path: Path) -> None:
-    """A new report deletes old ones, so that the folder does not grow for ever."""
+    """Storing a report deletes reports older than a week, so that the folder does not grow."""
     finished.keep(request_, of(request_))
     (file,) = (tmp_path / ".harness").iterdir()
     os.utime(file, (0, 0))

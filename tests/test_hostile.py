@@ -43,13 +43,13 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder where all of them are checked and their reports are stored."""
+    """Return the folder in which `harness check` runs and stores its reports."""
     return tmp_path_factory.mktemp("hostile")
 
 
 @pytest.fixture(scope="module")
 def outcome(folder: Path) -> Outcome:
-    """Return the outcome of `harness check` on all of them and on one good submission."""
+    """Return the outcome of `harness check` on all hostile files and one right submission."""
     files = {*FOLDER.glob("*.py"), ROOT / "submissions" / "flat_index.py"}
     options = ("--reference", PROBLEM, "--jobs", "1", "--json")
     # The endless loop is checked alone, so that its short deadline applies to no other file.
@@ -64,7 +64,7 @@ def outcome(folder: Path) -> Outcome:
 
 @pytest.mark.parametrize("name", LINES)
 def test_each_is_reported_in_one_line(outcome: Outcome, name: str) -> None:
-    """The first line about a file says what went wrong."""
+    """The output has exactly one line with the expected reason for each hostile file."""
     begin, end = LINES[name]
     lines = [line for line in outcome.out.splitlines() if begin in line]
     assert [line.endswith(end) for line in lines] == [True], outcome.out
@@ -76,12 +76,12 @@ def test_nothing_moves_the_cursor(outcome: Outcome) -> None:
 
 
 def test_every_file_has_an_expectation() -> None:
-    """Every file of the folder has an expectation here."""
+    """Every file of tests/hostile has an expected line of output in this module."""
     assert {path.stem for path in FOLDER.glob("*.py")} == set(LINES)
 
 
 def test_the_others_still_run(outcome: Outcome) -> None:
-    """A good submission among them passes, and the exit status says that not all did."""
+    """A right submission among the hostile ones passes, and the exit status is 1."""
     assert "flat_index on conv_transpose1d: passed: own configuration right; all " in outcome.out
     assert outcome.status == 1
 
@@ -89,9 +89,9 @@ def test_the_others_still_run(outcome: Outcome) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("outcome")
 def test_worker_that_always_dies_is_given_up(folder: Path) -> None:
-    """A worker that always dies is replaced three times.
+    """A worker process that dies in every case is replaced three times.
 
-    The remaining cases then say why they were not run.
+    The remaining cases are not run, and their messages say why.
     """
     report = reports((folder / "reports").read_text())["exit_in_forward"]
     assert report.count("error") == 4
@@ -107,7 +107,7 @@ def test_no_traceback_of_the_harness(outcome: Outcome) -> None:
 
 
 def test_no_process_is_left(outcome: Outcome) -> None:
-    """No process of a submission outlives the command."""
+    """No process of the submission with an endless loop outlives `harness check`."""
     assert outcome.status == 1
     left = [
         command

@@ -1,4 +1,4 @@
-"""Kernels with the techniques of the fastest ones, and the races that a missing barrier causes."""
+"""Kernels with the techniques of the fastest kernels, and races if a barrier is missing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RACES = {
 
 
 def request(path: Path, *, own_case_only: bool = False) -> Request:
-    """Return a request for the problem's own configuration and some of the other cases."""
+    """Return a request for the reference's own configuration and one in six of the other cases."""
     (submission,) = discover([path]).submissions
     own, *others = cases_for(load(PROBLEM), submission)
     cases = [own] if own_case_only else [own, *others[::EVERY]]
@@ -51,18 +51,21 @@ def request(path: Path, *, own_case_only: bool = False) -> Request:
 
 @pytest.fixture(scope="module")
 def checked() -> dict[str, Report]:
-    """Return each kernel's report, by name."""
+    """Return the report of each file of tests/kernels, by the file's name."""
     return OnDemand(lambda name: evaluate(request(FOLDER / f"{name}.py")))
 
 
 def test_every_kernel_has_an_expectation() -> None:
-    """Every file of the folder has an expectation here."""
+    """Every file of tests/kernels has an expected precision class in this module."""
     assert {path.stem for path in FOLDER.glob("*.py")} == set(PRECISIONS)
 
 
 @pytest.mark.parametrize("name", thorough_but({"warp_reduction"}, PRECISIONS))
 def test_kernel_passes(checked: dict[str, Report], name: str) -> None:
-    """A right kernel passes all cases that it accepts, in its precision class, without findings."""
+    """A kernel passes all cases that it does not decline, without findings.
+
+    Its precision class is the expected one, fp32 or tf32.
+    """
     report = checked[name]
     assert report.verdict == "passed", report.message
     # tiled.py declines the largest convolution kernels, which do not fit into its shared memory.
@@ -91,14 +94,14 @@ def without_barrier(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Repor
 
 @pytest.mark.thorough
 def test_every_barrier_is_taken_out(without_barrier: dict[str, Report]) -> None:
-    """Every barrier of tiled.py has an expectation here."""
+    """Every barrier of tiled.py has expected races in this module."""
     assert set(without_barrier) == set(RACES)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("purpose", RACES)
 def test_missing_barrier_is_a_race(without_barrier: dict[str, Report], purpose: str) -> None:
-    """A missing barrier fails the case with races between the lines that it would order."""
+    """Without a barrier, the case fails with races between the lines that the barrier orders."""
     report = without_barrier[purpose]
     assert report.verdict == "failed"
     (case,) = report.cases

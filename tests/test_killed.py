@@ -35,7 +35,7 @@ load_inline(name="stuck", cpp_sources='#include "{gate}"', functions=[])
 
 
 def stuck(folder: Path, name: str, text: str) -> Gate:
-    """Write a submission that stops at a gate in its sandbox, and return the gate."""
+    """Write a submission that stops when it opens a named pipe, and return the pipe."""
     (folder / "gates").mkdir(exist_ok=True)
     gate = Gate(folder / "gates" / f"{name}.gate")
     (folder / f"{name}.py").write_text(text.format(gate=str(gate.path)) + PLAIN)
@@ -43,20 +43,20 @@ def stuck(folder: Path, name: str, text: str) -> Gate:
 
 
 def options(folder: Path) -> tuple[str, ...]:
-    """Return options for both front ends: the reference, and the folder of gates as readable."""
+    """Return options for `harness check` and pytest: a reference, and the pipes as readable."""
     return ("--reference", str(REFERENCE), "--readable", str(folder / "gates"))
 
 
 @dataclass(frozen=True)
 class Killed:
-    """A run whose processes were killed one after the other, the harness itself last.
+    """A run of `harness check` whose processes were killed in turn, the command's own last.
 
     Attributes:
-        folder: The folder in which it ran.
+        folder: The folder in which the command ran.
         first: The outcome of the killed run.
-        kept: The report, as JSON, of the submission that had finished by then.
-        resumed: The outcome of the run that resumed it.
-        lines: The reports, as JSON, of the run that resumed it.
+        kept: The report, as JSON, of the submission that had finished before.
+        resumed: The outcome of a second run, with `--resume`.
+        lines: The reports, as JSON, of the second run.
     """
 
     folder: Path
@@ -68,7 +68,7 @@ class Killed:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
-    """Check four submissions: one finishes, each of the others loses a process while stuck."""
+    """Check four submissions; one finishes, and three lose a process while they are stopped."""
     folder = tmp_path_factory.mktemp("killed")
     (folder / "a_plain.py").write_text(PLAIN)
     gates = [
@@ -111,15 +111,15 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
 
 @pytest.mark.thorough
 def test_killed_worker_is_the_submissions_error(killed: Killed) -> None:
-    """A killed worker is the submission's error, and the next submission runs."""
+    """A killed worker process is an error of its submission, and the next submission runs."""
     assert "b_worker on double: error: the worker was killed by SIGKILL while" in killed.first.out
 
 
 @pytest.mark.thorough
 def test_killed_evaluator_is_told_and_the_next_one_runs(killed: Killed) -> None:
-    """A killed evaluator leaves no process, and its submission gets no verdict.
+    """A killed evaluator process leaves no process, and its submission gets no verdict.
 
-    The other submissions get theirs.
+    The other submissions get their verdicts.
     """
     assert "c_evaluator on double: not evaluated: " in killed.first.out
     assert "was killed by SIGKILL; check it again" in killed.first.out
@@ -127,7 +127,7 @@ def test_killed_evaluator_is_told_and_the_next_one_runs(killed: Killed) -> None:
 
 @pytest.mark.thorough
 def test_killed_harness_leaves_nobody_and_no_half_line(killed: Killed) -> None:
-    """A killed harness leaves no process, and the file of `--json` has whole reports only."""
+    """A killed `harness check` leaves no process, and its `--json` file has whole reports only."""
     assert killed.first.status == -9
     assert "Traceback" not in killed.first.err
     assert set(reports((killed.folder / "first").read_text())) == {"a_plain", "b_worker"}
@@ -135,7 +135,7 @@ def test_killed_harness_leaves_nobody_and_no_half_line(killed: Killed) -> None:
 
 @pytest.mark.thorough
 def test_resume_takes_over_what_was_finished(killed: Killed) -> None:
-    """`--resume` prints and writes the finished report unchanged, and runs only the rest."""
+    """`--resume` repeats the finished report unchanged, and runs only the other submissions."""
     assert "--resume: 1 of 2 reports were taken over from an earlier run" in killed.resumed.out
     assert killed.lines[0] == killed.kept
     assert set(reports("\n".join(killed.lines))) == {"a_plain", "d_harness"}
@@ -145,7 +145,7 @@ def test_resume_takes_over_what_was_finished(killed: Killed) -> None:
 
 @pytest.mark.thorough
 def test_pytest_resumes_what_the_command_finished(killed: Killed) -> None:
-    """Pytest's `--harness-resume` takes over the command's reports, unless it gets another seed."""
+    """Pytest's `--harness-resume` reuses reports of `harness check`, unless the seed differs."""
     command = (".", *options(killed.folder), "--harness-resume", "-k", "not speed")
     done = pytest_(*command, folder=killed.folder)
     assert (
@@ -158,7 +158,7 @@ def test_pytest_resumes_what_the_command_finished(killed: Killed) -> None:
 
 
 def at_start(folder: Path) -> tuple[Running, Gate]:
-    """Start a command that stops where the harness imports torch."""
+    """Start a check that stops at the import of torch; return it and the pipe that stops it."""
     gate = Gate(folder / "torch.gate")
     (folder / "torch.py").write_text(f"open({str(gate.path)!r}).read()\n")
     command = ("check", ".", "--reference", REFERENCE)
@@ -166,9 +166,10 @@ def at_start(folder: Path) -> tuple[Running, Gate]:
 
 
 def at_import(folder: Path) -> tuple[Running, Gate]:
-    """Start a check that stops where a worker imports a submission.
+    """Start a check that stops where a worker process imports a submission.
 
-    A second submission lies beside it, so that the harness evaluates in processes.
+    There is a second submission, so that the harness evaluates in processes. Return the command and
+    the pipe that stops it.
     """
     (folder / "plain.py").write_text(PLAIN)
     gate = stuck(folder, "stuck", STOPS_AT_IMPORT)
@@ -176,20 +177,29 @@ def at_import(folder: Path) -> tuple[Running, Gate]:
 
 
 def in_compiler(folder: Path) -> tuple[Running, Gate]:
-    """Start a check that stops where a compiler reads a header of its only submission."""
+    """Start a check that stops where a compiler reads a header of the only submission.
+
+    Return the command and the pipe that stops it.
+    """
     gate = stuck(folder, "stuck", STOPS_IN_COMPILER)
     return start("check", ".", *options(folder), folder=folder), gate
 
 
 def at_table(folder: Path) -> tuple[Running, Gate]:
-    """Start a leaderboard command that stops where it opens the table's file."""
+    """Start `harness leaderboard --update BOARD.md`, which stops where it opens that file.
+
+    Return the command and the pipe that stops it.
+    """
     gate = Gate(folder / "BOARD.md")
     command = ("leaderboard", "--reference", REFERENCE, "--update", "BOARD.md", ".")
     return start(*command, folder=folder), gate
 
 
 def interrupted(running: Running, gate: Gate) -> Outcome:
-    """Send Ctrl-C to a command at its gate, wait until the gate is left, and return the outcome."""
+    """Send Ctrl-C to a command that has stopped at a named pipe, and return its outcome.
+
+    Wait until the stopped process has ended, too.
+    """
     gate.wait_for(running)
     running.interrupt()
     gate.wait_until_left()
@@ -212,9 +222,9 @@ def interrupted(running: Running, gate: Gate) -> Outcome:
 def test_ctrl_c_is_one_line_whenever_it_comes(
     tmp_path: Path, begin: Callable[[Path], tuple[Running, Gate]], hint: str
 ) -> None:
-    """Ctrl-C gives one line and status 130, without a traceback, and leaves no process at the gate.
+    """Ctrl-C gives one line and status 130, without a traceback, and ends the stopped process.
 
-    The line says how to go on if submissions were being checked.
+    The line says how to continue if submissions were being checked.
     """
     running, gate = begin(tmp_path)
     outcome = interrupted(running, gate)
@@ -230,7 +240,7 @@ def test_ctrl_c_is_one_line_whenever_it_comes(
 def test_sigterm_loses_nothing_that_is_known(
     tmp_path: Path, begin: Callable[[Path], tuple[Running, Gate]], known: str
 ) -> None:
-    """SIGTERM prints the step that each evaluation was at, and the hint how to go on."""
+    """SIGTERM prints the current step of each evaluation, and how to continue with `--resume`."""
     running, gate = begin(tmp_path)
     gate.wait_for(running)
     os.kill(running.pid, signal.SIGTERM)
@@ -255,9 +265,9 @@ def test_ctrl_c_in_pytest_ends_the_worker_too(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_ctrl_c_while_pytest_writes_its_page_is_no_traceback(tmp_path: Path) -> None:
-    """Ctrl-C while pytest writes its page gives pytest's own status and no traceback.
+    """Ctrl-C while pytest writes its HTML page gives pytest's own status and no traceback.
 
-    The reports of finished evaluations are kept.
+    The reports of finished evaluations are stored nevertheless.
     """
     (tmp_path / "plain.py").write_text(PLAIN)
     (tmp_path / "results").mkdir()

@@ -24,20 +24,20 @@ CHECKED = '    TORCH_CHECK(x.is_contiguous(), "x must be contiguous");\n'
 
 
 def check(text: str, folder: Path) -> Report:
-    """Return a submission's report on the problem's own configuration, in every layout."""
+    """Return a submission's report at the reference's own sizes, with all layouts of the inputs."""
     path = folder / "flat_index.py"
     path.write_text(text)
     return evaluate(request_for(path, PROBLEM, "reduced", "reduced-layouts"))
 
 
 def notes_of(report: Report) -> list[str]:
-    """Return the report's notes on layouts."""
+    """Return the report's notes on layouts of inputs."""
     return [note for note in report.notes if note.startswith("an input")]
 
 
 @pytest.mark.thorough
 def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
-    """A submission that copies inputs that are not contiguous is right with every layout."""
+    """A submission that makes its inputs contiguous is right with every layout of the inputs."""
     report = check(ORIGINAL, tmp_path)
     assert report.verdict == "passed"
     assert report.count("passed") == 2
@@ -46,7 +46,10 @@ def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
-    """A submission that copies the weight but not the input fails: it meant to take any layout."""
+    """A submission that makes the weight contiguous, but not the input, fails.
+
+    Its text mentions layouts, so it counts as written for any layout.
+    """
     assert OF_INPUT in ORIGINAL
     report = check(ORIGINAL.replace(OF_INPUT, ""), tmp_path)
     assert report.own_configuration == "passed"
@@ -58,7 +61,10 @@ def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_who_never_speaks_of_layouts_gets_a_note(tmp_path: Path) -> None:
-    """A submission that never mentions layouts gets a note: KernelBench's inputs are contiguous."""
+    """A submission that is wrong for some layout, but never mentions layouts, only gets a note.
+
+    KernelBench's inputs are contiguous.
+    """
     report = check(ORIGINAL.replace(OF_INPUT, "").replace(OF_WEIGHT, ""), tmp_path)
     assert report.verdict == "passed", report.message
     assert f"{WORDS['strided']}: the output is wrong" in notes_of(report)
@@ -66,7 +72,7 @@ def test_who_never_speaks_of_layouts_gets_a_note(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
-    """A submission that refuses a layout which its kernel cannot use gets a note."""
+    """A submission that refuses inputs that are not contiguous passes with a note."""
     report = check(ORIGINAL.replace(OF_INPUT, CHECKED), tmp_path)
     assert report.verdict == "passed", report.message
     (note,) = notes_of(report)
@@ -76,9 +82,9 @@ def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_batch_of_no_rows_is_an_input(tmp_path: Path) -> None:
-    """An empty batch fails a submission that asks whether it is empty and then launches anyway.
+    """A submission that tests for an empty batch, and then launches anyway, is an error.
 
-    `Model` accepts an empty batch. A submission that never asks gets a note.
+    `Model` accepts an empty batch. A submission without this test passes with a note.
     """
     assert GUARD in ORIGINAL
     without = check(ORIGINAL.replace(GUARD, ""), tmp_path)
@@ -107,15 +113,15 @@ def test_batch_of_no_rows_is_an_input(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_text_promises(text: str, arrangement: Arrangement, expected: bool) -> None:
-    """Code that asks for sizes, strides or addresses is a promise about layouts.
+    """Code that mentions sizes of 0, strides or addresses claims to handle unusual layouts.
 
-    A comment is not.
+    Examples are empty, strided and unaligned inputs. A comment does not count.
     """
     assert claims_to_handle(text, arrangement) == expected
 
 
 def test_arranged_values_are_the_same() -> None:
-    """An arranged tensor has the same values and other strides, if its shape allows them."""
+    """`arrange` keeps a tensor's values, and changes strides or offset if its shape allows it."""
     value = torch.arange(12.0).view(2, 2, 3)
     strided, offset = arrange(value, "strided"), arrange(value, "offset")
     assert torch.equal(strided, value)
@@ -130,7 +136,7 @@ def test_arranged_values_are_the_same() -> None:
 
 
 def test_layouts_are_tried_twice(tmp_path: Path) -> None:
-    """Two cases try the layouts: one has the problem's own sizes, the other a plain case's."""
+    """Two cases try layouts of inputs: one at the reference's own sizes, one at a plain case's."""
     path = tmp_path / "flat_index.py"
     path.write_text(ORIGINAL)
     ids = [case.id for case in request_for(path, PROBLEM).cases if case.label == "layout"]

@@ -1,4 +1,4 @@
-"""A machine that can evaluate nothing: one line, before the first submission."""
+"""Machines that cannot evaluate any submission: one line says why, before the first submission."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_libm(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set up compilers whose linker does not find libm, and return the log of their runs."""
+    """Set up a compiler whose linker does not find libm, and return the log of its runs."""
     compiler, runs = here / "bin" / "g++", here / "bin" / "runs"
     compiler.parent.mkdir()
     compiler.write_text(LINKER.format(runs=runs))
@@ -83,7 +83,10 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_ends_with_one_line(here: Path, no_libm: Path, name: str) -> None:
-    """Each command gives status 2 and the linker's words once, and compiles each source once."""
+    """Without libm, each command gives status 2 and one line with the linker's message.
+
+    Each source is compiled once.
+    """
     done = harness(*COMMANDS[name], "--reference", REFERENCE, folder=here)
     assert (done.status, done.err) == (2, f"harness: {NO_LIBM}\n")
     assert " on double: " not in done.out
@@ -103,7 +106,7 @@ def test_command_ends_with_one_line(here: Path, no_libm: Path, name: str) -> Non
     ],
 )
 def test_pytest_ends_with_one_line(here: Path, no_libm: Path, processes: tuple[str, ...]) -> None:
-    """Pytest gives status 4 and one line before any test has run, also under pytest-xdist."""
+    """Without libm, pytest gives status 4 and one line before any test, also under pytest-xdist."""
     asked = ("one.py", "two.py", "--reference", REFERENCE)
     done = pytest_(*asked, f"--rootdir={here}", *processes, folder=here)
     assert done.status == pytest.ExitCode.USAGE_ERROR
@@ -115,7 +118,7 @@ def test_pytest_ends_with_one_line(here: Path, no_libm: Path, processes: tuple[s
 
 @pytest.mark.thorough
 def test_pytest_does_not_ask_for_what_it_need_not_run(here: Path, no_libm: Path) -> None:
-    """Pytest runs a project's other tests on any machine, though submissions lie beside them."""
+    """Without libm, pytest still runs a project's own tests beside submissions."""
     (here / "test_mine.py").write_text("def test_mine():\n    pass\n")
     chosen = ("-k", "test_mine", "--reference", REFERENCE, f"--rootdir={here}")
     done = pytest_(".", *chosen, folder=here)
@@ -125,7 +128,7 @@ def test_pytest_does_not_ask_for_what_it_need_not_run(here: Path, no_libm: Path)
 
 
 def test_python_interface_raises_it_once(no_libm: Path) -> None:
-    """Both `check` and `Client` raise MachineError with the line."""
+    """If libm is missing, `harness.check` and `harness.Client` raise the same MachineError."""
     with pytest.raises(MachineError) as one:
         check(HONEST, REFERENCE)
     with pytest.raises(MachineError) as many, Client():
@@ -135,7 +138,10 @@ def test_python_interface_raises_it_once(no_libm: Path) -> None:
 
 
 def test_nothing_to_compile_with(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line has the command that installs a compiler if none is on the PATH."""
+    """Without a compiler on the PATH, `harness check` prints the command that installs one.
+
+    It prints nothing else.
+    """
     for name in ("CC", "CXX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", str(here))
@@ -146,7 +152,7 @@ def test_nothing_to_compile_with(here: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_cache_that_cannot_be_written(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The line names a cache folder that cannot be written, and the variable to choose another."""
+    """If the cache folder cannot be written, one line names it and the variable to change it."""
     (here / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "file"))
     done = harness("check", "one.py", "--reference", REFERENCE, folder=here)
@@ -157,7 +163,7 @@ def test_cache_that_cannot_be_written(here: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def disk(here: Path) -> Iterator[Path]:
-    """Yield a disk of a few megabytes."""
+    """Yield the folder of a mounted disk of 4 MiB."""
     folder = here / "disk"
     with small_disk(folder, "4m"):
         yield folder
@@ -166,9 +172,9 @@ def disk(here: Path) -> Iterator[Path]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("door", ["harness", "pytest"])
 def test_disk_that_fills_up_meanwhile_ends_the_run(here: Path, disk: Path, door: str) -> None:
-    """A disk that fills up during a run ends it.
+    """A run ends if the disk of its temporary folder fills up.
 
-    Finished verdicts are shown, and nothing begins that would end the same way.
+    Finished verdicts are shown, and no further evaluation begins.
     """
     gate = Gate(here / "gate")
     (here / "one.py").write_text(WAITS.format(gate=str(gate.path)))

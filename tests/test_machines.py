@@ -1,4 +1,8 @@
-"""The machines of benchmarks/machines.py: what a program sees there, and how runs are recorded."""
+"""The machines of benchmarks/machines.py, on which it runs the README's commands.
+
+A machine is a view of a root file system. The tests fix what a program can do in a view, and how
+runs are recorded.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ ROW = Row("plain", "Debian 12", "ordinary", "3.11.2", "2.13.0", "bubblewrap", "a
 
 @pytest.fixture
 def view(tmp_path: Path) -> View:
-    """Return a view of this machine's own root file system, to which programs do not write."""
+    """Return a view of this machine's root file system, which programs in it cannot change."""
     makes_mounts = ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "true"]
     if os.geteuid() or subprocess.run(makes_mounts, check=False, capture_output=True).returncode:
         pytest.skip("only root can make root file systems")
@@ -36,7 +40,10 @@ def said(view: View, command: str, tmp_path: Path) -> list[str]:
 
 
 def test_program_has_a_root_of_its_own(view: View, tmp_path: Path) -> None:
-    """A program owns its clone, writes to its own root, and gets no variable of the host."""
+    """A program in a view owns its clone of the repository, and writes only to the view.
+
+    It gets no environment variable of the host.
+    """
     place = f"{view.home}/my project"
     view = replace(view, clone=(ROOT, place), folder=place, environment={"GIVEN": "1"})
     command = "echo new > README.md && id -u && git status --short && env && ls /dev/pts"
@@ -51,7 +58,7 @@ def test_program_has_a_root_of_its_own(view: View, tmp_path: Path) -> None:
 
 
 def test_home_folder_that_cannot_be_written(view: View, tmp_path: Path) -> None:
-    """A home folder that the view makes read-only cannot be written by any user."""
+    """No user can write to a folder that the view makes read-only."""
     (view.written / "srv" / "home").mkdir(parents=True)
     (view.written / "srv" / "home").chmod(0o777)
     command = "touch /srv/home/x 2>/dev/null || echo no"
@@ -61,7 +68,7 @@ def test_home_folder_that_cannot_be_written(view: View, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("user_id", [0, 1234])
 def test_rights_are_those_of_a_container(view: View, tmp_path: Path, user_id: int) -> None:
-    """A program may not mount, and may make namespaces unless the view denies it."""
+    """A program in a view may not mount, and may make namespaces unless the view denies it."""
     view = replace(view, user_id=user_id, home="/")
     command = "mount -t tmpfs x /mnt 2>/dev/null && echo mounts; unshare -U true && echo namespaces"
     quiet = f"({command}) 2>/dev/null; true"
@@ -70,7 +77,7 @@ def test_rights_are_those_of_a_container(view: View, tmp_path: Path, user_id: in
 
 
 def test_program_that_takes_too_long_is_killed(view: View, tmp_path: Path) -> None:
-    """A program that exceeds its limit is killed, with every process that it has started."""
+    """A program in a view that exceeds its time limit is killed, with all processes it started."""
     (tmp_path / "written" / "tmp").mkdir()
     os.mkfifo(tmp_path / "written" / "tmp" / "never")
     command = ("/bin/sh", "-c", "cat /tmp/never & cat /tmp/never")
@@ -78,7 +85,7 @@ def test_program_that_takes_too_long_is_killed(view: View, tmp_path: Path) -> No
 
 
 def test_tests_are_counted_as_pytest_does() -> None:
-    """Counts of tests come from pytest's last line, and errors count as failures."""
+    """`counted` takes the counts of tests from pytest's last line; errors count as failures."""
     last = "== 2 failed, 31 passed, 4 skipped, 1 error in 5.02s =="
     text = f"== 1 passed in 0.1s ==\nx\n{last}\nmake: ***"
     assert counted(text) == {"passed": 31, "skipped": 4, "failed": 3}
@@ -86,9 +93,9 @@ def test_tests_are_counted_as_pytest_does() -> None:
 
 
 def test_table_has_the_last_of_each_machine(tmp_path: Path) -> None:
-    """The table has each machine's latest run, and `update` writes it between two marks.
+    """The table has each machine's latest run, and `update` writes it between a page's two marks.
 
-    A run that was not green stands out. A machine that was not run has a reason.
+    A run that was not green is in bold. A machine that was not run has a reason.
     """
     bad = replace(
         ROW, runs=(Run("make test", 2, 61.2, 5, 1, 2), Run("make leaderboard", None, 9.0))

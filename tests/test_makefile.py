@@ -15,7 +15,7 @@ from tests.support import REFERENCE, ROOT, page_data, run
 def test_leaderboard_is_printed_where_a_submission_fails(tmp_path: Path) -> None:
     """`make leaderboard` prints and writes the table even if a submission fails.
 
-    The table says what failed, and make fails as pytest did.
+    The table says which submission failed, and make exits with an error.
     """
     for name in ("Makefile", "pyproject.toml", "conftest.py"):
         shutil.copy(ROOT / name, tmp_path)

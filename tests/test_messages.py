@@ -1,7 +1,8 @@
-"""docs/verdicts.md explains every message that a user can meet; nothing runs here.
+"""docs/verdicts.md explains every message that a user can meet; the tests only read sources.
 
 A message is a text of at least four words in a module of the harness. Its pattern stands in the
-first column of a table of that page, with `...` or a word in capitals for each variable part.
+first column of a table of docs/verdicts.md, with `...` or a word in capitals for each variable
+part.
 """
 
 from __future__ import annotations
@@ -93,7 +94,10 @@ _TEXT = re.compile(
 
 @cache
 def sources() -> dict[str, str]:
-    """Each module by its path below the package; without comments, and each text in one line."""
+    """Return the text of each module of the harness without comments, by its path in harness/.
+
+    A literal text that spans several lines is joined to one line.
+    """
     return {
         path.relative_to(PACKAGE).as_posix(): _NEXT_LINE.sub(
             "", _DOCSTRING_OR_COMMENT.sub("", path.read_text())
@@ -104,7 +108,7 @@ def sources() -> dict[str, str]:
 
 @cache
 def messages() -> dict[str, tuple[str, ...]]:
-    """The fixed parts of every message, by its file and text."""
+    """Return each message's parts without placeholders, by the message's file and text."""
     found = {}
     for name, source in sources().items():
         if name.startswith((*INSIDE_OTHERS, *NO_MESSAGES)):
@@ -121,7 +125,7 @@ def messages() -> dict[str, tuple[str, ...]]:
 
 @cache
 def rows() -> tuple[tuple[str, str], ...]:
-    """The pattern of each message of the page, and what the page says of it."""
+    """Return pattern and explanation of each message in the tables of docs/verdicts.md."""
     found = []
     for line in PAGE.read_text().splitlines():
         if line.startswith("| `"):
@@ -132,7 +136,7 @@ def rows() -> tuple[tuple[str, str], ...]:
 
 
 def stands_in(parts: tuple[str, ...], pattern: str) -> bool:
-    """Whether the fixed parts of a message are in a pattern, in their order."""
+    """Return whether a pattern has the given parts of a message, in their order."""
     place = 0
     for part in parts:
         fixed = " ".join(part.split())
@@ -146,7 +150,7 @@ def stands_in(parts: tuple[str, ...], pattern: str) -> bool:
 
 
 def test_every_message_is_explained() -> None:
-    """Each message of the harness stands on the page, as the program prints it."""
+    """Each message of the harness matches a pattern in docs/verdicts.md."""
     # The advice of a diagnosis stands beside its name, and parts of a help on the other page.
     patterns = [each for row in rows() for each in (row[0], ": ".join(row))]
     patterns += (ROOT / "docs" / "commands.md").read_text().splitlines()
@@ -163,7 +167,7 @@ def test_every_message_is_explained() -> None:
 
 
 def test_every_diagnosis_is_listed() -> None:
-    """The name of each mistake stands on the page."""
+    """docs/verdicts.md lists the name of each mistake that a diagnosis can give."""
     listed = {pattern.partition(":")[0] for pattern, _ in rows()}
     named = {name for source in sources().values() for name in _NAME.findall(source)}
     assert "no divisibility test" in named
@@ -171,18 +175,21 @@ def test_every_diagnosis_is_listed() -> None:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, without punctuation."""
+    """Return the words of a text, without punctuation."""
     return re.findall(r"[\w'/-]+", text)
 
 
 def trigrams(text: str) -> list[str]:
-    """Each three words that follow one another, within a text that has no placeholder."""
+    """Return each sequence of three successive words in a text without placeholders."""
     words = words_of(text)
     return [" ".join(each) for each in zip(words, words[1:], words[2:], strict=False)]
 
 
 def test_no_row_is_of_an_older_text() -> None:
-    """Some words of each pattern still stand in the program, three in a row."""
+    """Each pattern in docs/verdicts.md shares three successive words with the sources.
+
+    So the page does not explain a message that no longer exists.
+    """
     known = [text["text"] for source in sources().values() for text in _TEXT.finditer(source)]
     known += [path.read_text() for kind in _SOURCES for path in PACKAGE.rglob(kind)]
     known += [(ROOT / "Makefile").read_text()]
@@ -197,7 +204,7 @@ def test_no_row_is_of_an_older_text() -> None:
 
 @pytest.mark.parametrize("name", ["verdicts.md", "commands.md"])
 def test_sentences_are_short(name: str) -> None:
-    """No sentence of the page's prose has more than 25 words."""
+    """No sentence of docs/verdicts.md or docs/commands.md has more than 25 words."""
     long = []
     for line in (ROOT / "docs" / name).read_text().split("\n\n"):
         cells = line.splitlines() if line.startswith("|") else [" ".join(line.split())]

@@ -1,4 +1,4 @@
-"""The mutation engine of benchmarks/: its changes, and its records of what became of them."""
+"""The mutation engine of benchmarks/: the changes that it makes, and the fate of each mutant."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ MUTANT = Mutant("mine-1", "constant + 1", "device", 3, Edit(1, 2, "1"), "a[0]", 
 
 @pytest.mark.thorough
 def test_each_kind_of_change_has_a_place_in_some_submission() -> None:
-    """Each kind of change fits the syntax tree of some submission, so none is dead code."""
+    """Each kind of change can be made in at least one submission, so none is dead code."""
     found = {m.kind for path in SUBMISSIONS.glob("*.py") for m in every(path)}
     assert found == {*cuda.KINDS, *python.KINDS}
 
 
 def test_a_draw_is_the_seeds_alone_and_has_no_change_twice() -> None:
-    """A draw depends on the seed alone and has no change twice.
+    """A draw of mutants depends on the seed alone, and has no change twice.
 
-    So the command of a table gives the same mutants on any machine.
+    So the command that makes a table gives the same mutants on any machine.
     """
     first = drawn(SUBMISSION, 60, seed=5)
     assert first == drawn(SUBMISSION, 60, seed=5)
@@ -72,18 +72,19 @@ def test_a_change_of_cuda_stays_inside_its_string_and_one_of_python_is_python() 
     ],
 )
 def test_a_kind_changes_what_it_says(kind: str, before: str, after: str | None) -> None:
-    """Each kind makes the change that its name says.
+    """Each kind of change does what its name says.
 
-    The kinds tried here found the most survivors.
+    The tested kinds are those with the most mutants that survived.
     """
     made = {m.after for m in every(SUBMISSION) if (m.kind, m.before) == (kind, before)}
     assert (after or before.replace("256", "128")) in made
 
 
 def test_what_is_wrong_kills_and_what_is_declined_is_told_apart() -> None:
-    """A mutant that passes has survived, unless it refuses more, rounds more or gets a note.
+    """A mutant that passes has survived, unless its report differs from the original's.
 
-    A mutant that fails is killed, by the check that found it.
+    It differs if the mutant declines more cases, has a looser precision class or gets a note. A
+    mutant that fails is killed, by the check that found it.
     """
     right, declined = case("passed"), case("declined", "k5")
     usual = [report(right, case("passed", "k5"), verdict="passed")]
@@ -102,7 +103,7 @@ def test_what_is_wrong_kills_and_what_is_declined_is_told_apart() -> None:
 
 
 def test_a_table_has_each_survivor_with_what_a_person_said(tmp_path: Path) -> None:
-    """A mutant that a person judged equivalent is counted apart, with the person's reason."""
+    """A mutant that a person judged equivalent is counted separately, with the person's reason."""
     usual = [report(case("passed"), verdict="passed")]
     words = tmp_path / "words.toml"
     words.write_text('[equivalent]\nmine-1 = "nobody reads it"\n')
@@ -116,7 +117,7 @@ def test_a_table_has_each_survivor_with_what_a_person_said(tmp_path: Path) -> No
 @pytest.mark.thorough
 @pytest.mark.simulator_only
 def test_what_compiles_to_the_same_code_has_the_same_digest(tmp_path: Path) -> None:
-    """A digest does not depend on where a file lies, and differs for another kernel."""
+    """The digest of a submission does not depend on its folder, and differs for another kernel."""
     copy = tmp_path / SUBMISSION.name
     shutil.copy(SUBMISSION, copy)
     assert digest_of(copy) == digest_of(SUBMISSION)

@@ -28,7 +28,10 @@ class ModelNew(nn.Module):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder of submissions with such names and one plain name; none is right."""
+    """Return a folder of submissions whose names are hard to print or store, and one plain name.
+
+    No submission is right.
+    """
     submissions = tmp_path / "submissions"
     submissions.mkdir()
     for name in (COMMAND, LONG, "a\nb", "zeta"):
@@ -42,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def check_no_commands(done: Outcome) -> None:
-    """Check that no line is a command to a GitHub runner, and that there is no traceback."""
+    """Check that the output has no command to a GitHub runner, and no traceback."""
     lines = f"{done.out}\n{done.err}".splitlines()
     assert not [line for line in lines if line.lstrip().startswith("::") or "##[" in line]
     assert "Traceback" not in done.err
@@ -50,7 +53,11 @@ def check_no_commands(done: Outcome) -> None:
 
 @pytest.mark.thorough
 def test_names_are_one_line_each_and_the_others_are_kept(folder: Path) -> None:
-    """Each such name is refused with its reason, and the reports of other files are stored."""
+    """A file whose name is hard to print or store is refused with a message that says why.
+
+    Examples are a name with a control character, and one of 251 bytes. The reports of other files
+    are stored.
+    """
     for name in ("submissions", f"submissions/{COMMAND}.py"):
         done = harness_process(
             "check", name, "--reference", REFERENCE, "--junitxml", "x.xml", folder=folder
@@ -71,7 +78,7 @@ def test_names_are_one_line_each_and_the_others_are_kept(folder: Path) -> None:
 
 @pytest.mark.thorough
 def test_pytest_prints_no_commands_either(folder: Path) -> None:
-    """Pytest's test names do not begin with `::`, even if the folder of submissions is the root."""
+    """Pytest prints no line that begins with `::`, even if a file's name does."""
     done = pytest_(
         ".", "--reference", REFERENCE, "-v", "-k", "is_submission", folder=folder / "submissions"
     )
@@ -83,7 +90,7 @@ def test_pytest_prints_no_commands_either(folder: Path) -> None:
 
 @pytest.mark.thorough
 def test_pytest_prints_no_commands_of_an_exception(tmp_path: Path) -> None:
-    """A worker can send a message of several lines; pytest prints it as one line."""
+    """Pytest prints a message of several lines, which a worker has sent, as one line."""
     (tmp_path / "mine.py").write_text(DECLINES)
     done = pytest_("mine.py", "--reference", REFERENCE, "-rsf", "-k", "[double", folder=tmp_path)
     check_no_commands(done)
@@ -92,7 +99,7 @@ def test_pytest_prints_no_commands_of_an_exception(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_report_that_cannot_be_stored_is_that_reports_matter(tmp_path: Path) -> None:
-    """A report whose place is taken is an error of one line, and the next report is stored."""
+    """A report whose path is a folder gives an error of one line; the next report is stored."""
     for name in ("one", "two"):
         (tmp_path / f"{name}.py").write_text(PLAIN.format(""))
     (tmp_path / ".harness" / "reports" / "double" / "one.json").mkdir(parents=True)

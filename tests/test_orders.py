@@ -1,4 +1,4 @@
-"""Pytest's settings: they come from the root alone, and never from a folder of submissions."""
+"""Pytest takes its settings from the root alone, and never from a folder of submissions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROBLEM = REFERENCE / "conv_transpose1d.py"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Return a user's repository, with settings and a conftest file of its own."""
+    """Return a user's repository with a submission, a settings file and a conftest file."""
     (tmp_path / "submissions").mkdir()
     shutil.copy(SUBMISSIONS / "flat_index.py", tmp_path / "submissions")
     (tmp_path / "conftest.py").write_text("")
@@ -36,12 +36,12 @@ def root(tmp_path: Path) -> Path:
 
 
 def collected(root: Path, *arguments: str) -> Outcome:
-    """Run pytest in a repository, up to the collection."""
+    """Run `pytest --collect-only` in a repository."""
     return pytest_("--collect-only", "-q", *arguments, folder=root)
 
 
 def check_refused(done: Outcome, path: str) -> None:
-    """Check that the run ended with status 4, and with one line that names the file."""
+    """Check that pytest ended with status 4, and with one line that names the refused file."""
     assert done.status == 4, done.out + done.err
     (line,) = filter(None, done.err.splitlines())
     assert f"'{path}' is in a folder of submissions" in line
@@ -71,7 +71,10 @@ def test_orders_of_a_folder_of_submissions_are_refused(root: Path, name: str, te
 
 
 def test_orders_above_what_is_named_are_refused(root: Path) -> None:
-    """A conftest file above the named submissions is refused, as it applies to folders below it."""
+    """A conftest file above the submissions that pytest is given is refused.
+
+    It would apply to all folders below it.
+    """
     (root / "submissions" / "team").mkdir()
     shutil.copy(SUBMISSIONS / "flat_index.py", root / "submissions" / "team" / "other.py")
     (root / "submissions" / "conftest.py").write_text("open('ran', 'w')\n")
@@ -84,9 +87,9 @@ def test_orders_above_what_is_named_are_refused(root: Path) -> None:
 
 @pytest.mark.parametrize("untrusted", [(), ("--untrusted",)])
 def test_settings_above_what_is_named_are_refused(root: Path, untrusted: tuple[str, ...]) -> None:
-    """Settings above the named submissions are refused, as they apply there.
+    """A settings file above the submissions that pytest is given is refused.
 
-    `--untrusted` refuses them even if no submission lies beside them.
+    It would apply to them. `--untrusted` refuses the file even if no submission lies in its folder.
     """
     team = root / "submissions" / "team"
     team.mkdir()
@@ -106,9 +109,10 @@ def test_settings_above_what_is_named_are_refused(root: Path, untrusted: tuple[s
     ],
 )
 def test_settings_that_pytest_does_not_choose_are_refused(root: Path, name: str, text: str) -> None:
-    """A settings file that pytest does not choose is refused, too.
+    """A settings file in a folder of submissions is refused even if pytest would not use it.
 
-    The choice depends on what else is named, and a file that does not parse may hold anything.
+    Which file pytest uses depends on its other arguments, and a file that does not parse may hold
+    anything.
     """
     (root / "submissions" / name).write_text(text)
     check_refused(collected(root, "submissions", "conftest.py"), f"submissions/{name}")
@@ -116,7 +120,7 @@ def test_settings_that_pytest_does_not_choose_are_refused(root: Path, name: str,
 
 @pytest.mark.thorough
 def test_blank_lines_keep_nobody_busy(root: Path) -> None:
-    """A million blank lines are read quickly, in settings, in a submission and in a similar file.
+    """A million blank lines are read quickly, in a settings file and in a submission.
 
     Each process has a minute of processor time. A search that starts anew at every blank line would
     need many minutes.
@@ -133,7 +137,7 @@ def test_blank_lines_keep_nobody_busy(root: Path) -> None:
 
 
 def collected_in_a_minute(root: Path, *arguments: str) -> Outcome:
-    """Run pytest up to the collection; kill each process that uses a minute of processor time."""
+    """Run `pytest --collect-only`; kill each process that uses a minute of processor time."""
     words = pytest_arguments("--collect-only", "-q", *arguments)
     command = interpreter.command("pytest", *words)
     return run(["/bin/sh", "-c", 'ulimit -t 60; exec "$@"', "sh", *command], root)
@@ -141,9 +145,9 @@ def collected_in_a_minute(root: Path, *arguments: str) -> Outcome:
 
 @pytest.mark.thorough
 def test_own_settings_and_other_tools_files_stay(root: Path) -> None:
-    """The root's settings and conftest file apply, and other tools' settings are allowed.
+    """The root's settings and conftest file apply, and submissions may have other tools' settings.
 
-    The conftest file of tests with submissions below them applies, too.
+    The conftest file of a folder with tests applies, too, even if submissions lie below it.
     """
     (root / "submissions" / "setup.cfg").write_text("[metadata]\nname = x\n")
     (root / "tests" / "wrong").mkdir(parents=True)
@@ -159,9 +163,9 @@ def test_own_settings_and_other_tools_files_stay(root: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_untrusted_refuses_every_program_and_setting(root: Path) -> None:
-    """`--untrusted` refuses every conftest file and package, even without a submission beside it.
+    """`--untrusted` refuses every conftest.py and `__init__.py`, even without submissions nearby.
 
-    It does not collect modules of tests.
+    It does not collect test modules.
     """
     (root / "submissions" / "empty").mkdir()
     (root / "submissions" / "test_mine.py").write_text("open('ran', 'w')\n")
@@ -187,7 +191,10 @@ def test_untrusted_refuses_every_program_and_setting(root: Path) -> None:
 
 @pytest.mark.thorough
 def test_check_writes_junit_that_says_what_pytest_says(root: Path) -> None:
-    """`harness check --junitxml` writes the tests and results of pytest, and reads no settings."""
+    """`harness check --junitxml` writes the same tests and results as pytest.
+
+    It does not read pytest's settings.
+    """
     for name in ("no_divisibility_test", "unknown_keyword"):
         shutil.copy(ROOT / "tests" / "defects" / f"{name}.py", root / "submissions")
     # grid3d declines some of its cases.
@@ -213,7 +220,7 @@ def test_check_writes_junit_that_says_what_pytest_says(root: Path) -> None:
 
 
 def results(path: Path) -> dict[tuple[str, str], str]:
-    """Return the result of each test except speed, by submission and name."""
+    """Return the result of each test in a JUnit file except test_speed, by submission and name."""
     found = {}
     for test in ElementTree.parse(path).getroot().iter("testcase"):  # noqa: S314 - our own
         name = re.sub(r"^test_builds\[.*", "test_builds", test.attrib["name"])

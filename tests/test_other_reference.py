@@ -78,12 +78,15 @@ class ModelNew(nn.Module):
 
 
 def check(submission: str, folder: Path, *options: str) -> Report:
-    """Return the report of a submission on the reference above."""
+    """Return the report of a submission, given as text, on the reference `REFERENCE`."""
     return check_on(REFERENCE, submission, folder, *options)
 
 
 def check_on(reference: str, submission: str, folder: Path, *options: str) -> Report:
-    """Return the report of a submission called combine on a reference with this text."""
+    """Return the report of a submission on a reference, both given as texts.
+
+    The options are those of `harness check`.
+    """
     (folder / "reference.py").write_text(reference)
     (folder / "combine.py").write_text(submission)
     command = ("check", "--reference", "reference.py", "combine.py", "--json", "-", *options)
@@ -93,9 +96,9 @@ def check_on(reference: str, submission: str, folder: Path, *options: str) -> Re
 
 
 def test_any_reference_is_checked_in_many_sizes(tmp_path: Path) -> None:
-    """The constants of any reference are varied, one of them beyond 16 bits.
+    """Each integer constant of a reference is varied from 1 to 65,537, beyond 16 bits.
 
-    The problem's own configuration is cut down.
+    The reference's own sizes are cut down.
     """
     report = check(SUBMISSION, tmp_path)
     assert (report.verdict, report.message) == ("passed", "")
@@ -132,7 +135,10 @@ def test_compilers_refusal_that_is_caught_is_told(tmp_path: Path) -> None:
 
 
 def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
-    """A submission only agrees if the reference has an operator without a bound, which is named."""
+    """The verdict is `agrees`, not `passed`, if an operator has no known error bound.
+
+    The output names the operator.
+    """
     reference = REFERENCE.replace("torch.relu(y)", "torch.special.bessel_j0(x + y)")
     submission = SUBMISSION.replace("fmaxf(y[i], 0.0f)", "j0f(x[i] + y[i])")
     (tmp_path / "reference.py").write_text(reference)
@@ -160,7 +166,7 @@ def test_what_has_no_bound_only_agrees(tmp_path: Path) -> None:
 def test_class_that_allows_anything_is_none(
     tmp_path: Path, value: str, verdict: str, precision: str, words: str
 ) -> None:
-    """A submission only agrees if its precision class allows any value.
+    """The verdict is `agrees`, not `passed`, if a precision class's bound allows any value.
 
     Rounding to float16 changes the sine of a large number so much that an output of zeros is within
     the bound.
@@ -193,9 +199,10 @@ TURNED = """
 def test_where_a_bound_says_nothing_trials_do(
     tmp_path: Path, turns: int, rounded: str, verdict: str, words: str
 ) -> None:
-    """Trials decide where the bound has grown too large to say anything.
+    """Trials of rounding decide if the error bound has become as large as the whole output.
 
-    A bound grows with every step. An output fails if it is wrong by far more than the trials are.
+    The bound grows with every step of a computation. An output fails if its error exceeds 4 times
+    the errors that rounding makes in trials.
     """
     reference = REFERENCE.replace("        return self.scale * x + torch.relu(y)\n", TURNED[1:])
     loop = f"""float a = x[i], b = y[i];
@@ -215,7 +222,7 @@ def test_where_a_bound_says_nothing_trials_do(
 
 @pytest.mark.thorough
 def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
-    """The outputs that are not 0 decide what a class allows, if most are 0, as behind a relu."""
+    """If most outputs are 0, as after a relu, only the others decide if a class is too loose."""
     reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x - 0.9)")
     submission = SUBMISSION.replace("scale * x[i] + fmaxf(y[i], 0.0f)", "fmaxf(x[i] - 0.9f, 0.0f)")
     report = check_on(reference, submission, tmp_path, "--grid", "own")
@@ -228,10 +235,10 @@ def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
 def test_more_blocks_than_a_grid_has_are_declined(
     tmp_path: Path, asks: bool, many: str, of_a_block: str
 ) -> None:
-    """A case with more blocks along y than a grid has is declined.
+    """A case that needs more blocks along y than a CUDA grid can have is declined.
 
-    A note says so if the submission does not check the launch's error. If the author's own sizes
-    are as large, the case is an error.
+    A note says so if the submission does not check the launch's error. If the reference's own sizes
+    are as large, an unchecked launch is an error.
     """
     path, reference = tmp_path / "combine.py", tmp_path / "reference.py"
     reference.write_text(REFERENCE)
@@ -275,9 +282,9 @@ __global__""",
 
 @pytest.mark.thorough
 def test_consequences_of_a_launch_that_fails_for_many_rows_are_left_out(tmp_path: Path) -> None:
-    """A case is declined for its many rows, whatever later kernels do without the first one.
+    """A case with more rows than a CUDA grid has blocks is declined, whatever later kernels do.
 
-    Here they read numbers that nothing has written, and use them as addresses.
+    Here the first launch fails, and the second kernel uses unwritten numbers as addresses.
     """
     path, reference = tmp_path / "combine.py", tmp_path / "reference.py"
     reference.write_text(REFERENCE.replace("1000", "40"))
@@ -301,7 +308,7 @@ def test_consequences_of_a_launch_that_fails_for_many_rows_are_left_out(tmp_path
 
 @pytest.mark.thorough
 def test_wrong_numbers_are_graver_than_a_refused_launch(tmp_path: Path) -> None:
-    """A launch that fails in one corner does not hide that all other cases are wrong."""
+    """A launch that fails for one size does not hide that all other cases are wrong."""
     wrong = SUBMISSION.replace("scale * x[i]", "x[i]")
     corner = wrong.replace("255) / 256, 256>>>", "255) / 256, x.size(0) == 33 ? 2048 : 256>>>")
     report = check(corner, tmp_path)
@@ -314,7 +321,7 @@ def test_wrong_numbers_are_graver_than_a_refused_launch(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_wrong_numbers_are_graver_than_a_later_exception(tmp_path: Path) -> None:
-    """A case whose first outputs are wrong has failed, whatever a later call raises."""
+    """A case whose first outputs are wrong has failed, even if a later call raises."""
     wrong = SUBMISSION.replace("scale * x[i]", "x[i]")
     forward = "        return extension.run"
     raises = "        self.calls = getattr(self, 'calls', 0) + 1\n        assert self.calls < 3\n"
@@ -344,9 +351,9 @@ __global__ void combine(const float *x, const float *y, float *out, float scale,
 @pytest.mark.thorough
 @pytest.mark.parametrize(("always", "verdict"), [("1", "failed"), ("0", "passed")])
 def test_value_of_a_thread_that_has_returned(tmp_path: Path, always: str, verdict: str) -> None:
-    """A shuffle that takes a value of a thread which has returned explains wrong numbers.
+    """A shuffle that reads from a thread which has returned is named as the cause of wrong numbers.
 
-    It is a warning, with a line of its own, where the kernel ignores the value.
+    It is only a warning if the kernel ignores the value.
     """
     model = "self.scale * x + torch.relu(y)"
     reference = REFERENCE.replace(model, "(self.scale * (x + y)).sum()")
@@ -367,7 +374,7 @@ def test_value_of_a_thread_that_has_returned(tmp_path: Path, always: str, verdic
 
 @pytest.mark.thorough
 def test_what_is_0_anyway_need_not_be_written(tmp_path: Path) -> None:
-    """A kernel need not write outputs that are the same whatever the input is."""
+    """A kernel need not write outputs that have the same value whatever the input is."""
     reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x - 1.0)")
     submission = SUBMISSION.replace("torch::empty_like", "torch::zeros_like")
     submission = submission.replace(
@@ -380,7 +387,7 @@ def test_what_is_0_anyway_need_not_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
-    """Values for which the reference is not finite are left out, and one note lists them."""
+    """Input values for which the reference is not finite are left out, and one note lists them."""
     reference = REFERENCE.replace("torch.relu(y)", "torch.log(y)")
     submission = SUBMISSION.replace("fmaxf(y[i], 0.0f)", "logf(y[i])")
     report = check_on(reference, submission, tmp_path, "--grid", "own")
@@ -393,9 +400,9 @@ def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_own_configuration_is_told_apart_from_other_sizes(tmp_path: Path) -> None:
-    """A kernel for whole blocks is right in its own configuration and wrong in other sizes.
+    """A kernel that computes whole blocks only is right at the reference's sizes, wrong at others.
 
-    `--case` replays one of those sizes.
+    `--case` replays a case with other sizes.
     """
     whole = SUBMISSION.replace("(n + 255) / 256", "n / 256 > 0 ? n / 256 : 1")
     assert whole != SUBMISSION
@@ -410,9 +417,9 @@ def test_own_configuration_is_told_apart_from_other_sizes(tmp_path: Path) -> Non
 
 @pytest.mark.thorough
 def test_values_beyond_the_authors_own_count(tmp_path: Path) -> None:
-    """A submission must be right for values beyond the author's own.
+    """A submission must be right for other input values than those of `get_inputs`.
 
-    `torch.rand` gives no negative number, which a relu is for.
+    For example, `torch.rand` gives no negative number, so it does not show that a relu is missing.
     """
     identity = SUBMISSION.replace("fmaxf(y[i], 0.0f)", "y[i]")
     assert identity != SUBMISSION
@@ -485,9 +492,9 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_operand_of_fewer_bits_is_told_by_its_errors(tmp_path: Path) -> None:
-    """A kernel that rounds an operand to 16 bits is not fp32, even if its errors are in the bound.
+    """A kernel that rounds an operand to 16 bits is not in the class fp32, and a note says so.
 
-    Sums that are long enough keep them there. A note names the operand.
+    Its errors stay within the fp32 bound, because the sums are long.
     """
     report = check_on(MATMUL, FEWER_BITS, tmp_path, "--grid", "own", "--seed", "1")
     assert (report.verdict, report.precision) == ("passed", "tf32")
@@ -498,7 +505,8 @@ def test_operand_of_fewer_bits_is_told_by_its_errors(tmp_path: Path) -> None:
 def test_reference_of_several_operators_may_leave_some_to_torch(tmp_path: Path) -> None:
     """A submission may leave some of a reference's operators to torch, but not all of them.
 
-    The report has the share of its own work, which `--require-own-work` may refuse.
+    The report has the share of work that its own kernels did. `--require-own-work` demands a larger
+    share.
     """
     call = "return extension.run(x, y, self.scale)"
     assert call in SUBMISSION
@@ -530,9 +538,9 @@ LOOKING = REFERENCE.replace(
 
 @pytest.mark.thorough
 def test_work_of_a_reference_that_looks_at_numbers_is_known(tmp_path: Path) -> None:
-    """The operators of a reference that branches on values are known, too.
+    """A submission that leaves all work to torch fails, even if the reference branches on values.
 
-    The harness finds them by running the reference on numbers.
+    The harness finds the reference's operators by running it on numbers.
     """
     left = SUBMISSION.replace(
         "return extension.run(x, y, self.scale)",
@@ -554,9 +562,9 @@ HOST = SUBMISSION.replace(
 
 @pytest.mark.thorough
 def test_work_on_the_host_is_nobodys(tmp_path: Path) -> None:
-    """Work on the host is not the submission's own, even if only one number comes back.
+    """Work on the CPU does not count as the submission's own, even if only one number comes back.
 
-    The finding says how many bytes of input went to the host.
+    The finding says how many bytes of input went to the CPU.
     """
     reference = REFERENCE.replace(
         "return self.scale * x + torch.relu(y)",
@@ -625,9 +633,9 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_what_the_author_made_of_inputs_holds(tmp_path: Path) -> None:
-    """Inputs keep the structure that the author gave them, so a kernel may skip zero triangles.
+    """Test inputs keep structure that `get_inputs` gives them, such as triangles of zeros.
 
-    A plain number may be an input as well.
+    So a kernel may skip the zeros. A plain number may be an input as well.
     """
     report = check_on(TRIANGULAR, PRODUCT, tmp_path)
     assert (report.verdict, report.message) == ("passed", "")
@@ -715,7 +723,7 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_statistics_that_a_reference_keeps_are_its_own_affair(tmp_path: Path) -> None:
-    """A submission may update some of a reference's running statistics and not others.
+    """A submission may update only some of a batch norm's running statistics.
 
     Both models are in training mode.
     """
@@ -801,9 +809,9 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_weights_are_found_by_what_they_are_initialised_to(tmp_path: Path) -> None:
-    """Weights are matched by their initial values, whatever their names and layouts are.
+    """A submission's weights are matched to the reference's by their initial values.
 
-    KernelBench seeds both models and copies nothing.
+    Names and layouts may differ. KernelBench seeds both models and copies no weights.
     """
     report = check_on(LAYER, OWN_LAYER, tmp_path, "--grid", "own")
     assert (report.verdict, report.message, report.notes[1:]) == ("passed", "", ())
@@ -862,7 +870,7 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_who_computes_in_eval_mode_alone_is_told_the_mode(tmp_path: Path) -> None:
-    """A submission that runs its kernel in eval mode alone fails, with a message about the mode.
+    """A submission that runs its kernel only in eval mode fails, with a message about the mode.
 
     A benchmark constructs a model and calls it in training mode.
     """
@@ -884,9 +892,9 @@ def test_who_computes_in_eval_mode_alone_is_told_the_mode(tmp_path: Path) -> Non
     ],
 )
 def test_number_may_pass_through_the_host(tmp_path: Path, forward: str, message: str) -> None:
-    """A number that a kernel has summed may pass through the host.
+    """A number that a kernel has summed may be copied to the CPU and back.
 
-    A sum by torch is not the submission's own work.
+    A sum by torch does not count as the submission's own work.
     """
     report = check_on(AVERAGED, AVERAGE.replace("FORWARD", forward), tmp_path, "--grid", "own")
     assert report.verdict == ("failed" if message else "passed"), report.message
@@ -896,9 +904,9 @@ def test_number_may_pass_through_the_host(tmp_path: Path, forward: str, message:
 @pytest.mark.thorough
 @pytest.mark.parametrize("last", ["sum() / x.numel()", "mean() * (2048 / x.numel())"])
 def test_partial_results_may_be_more_than_the_inputs(tmp_path: Path, last: str) -> None:
-    """Torch may sum a kernel's partial results, even if there are more of them than inputs.
+    """Torch may sum a kernel's partial results, even if there are more of them than input numbers.
 
-    A fixed number of blocks leaves one result each, and small inputs have fewer numbers.
+    Each of a fixed number of blocks leaves one result, and small inputs have fewer numbers.
     """
     text = AVERAGE.replace("FORWARD", f"extension.run(x).{last}")
     for one, many in (
@@ -949,7 +957,7 @@ IN_HALVES = (
 def test_outputs_are_of_the_references_type(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
-    """A reference with float16 inputs has float16 outputs, which are of the class fp16."""
+    """Outputs must have the reference's dtype float16, and a right one is in the class fp16."""
     assert old in IN_HALVES
     report = check_on(HALVES, IN_HALVES.replace(old, new), tmp_path)
     assert report.verdict == ("failed" if message else "passed"), report.message
@@ -1003,7 +1011,7 @@ class ModelNew(nn.Module):
 @pytest.mark.thorough
 @pytest.mark.parametrize(("factor", "verdict"), [("2", "passed"), ("3", "failed")])
 def test_truth_values_are_inputs_too(tmp_path: Path, factor: str, verdict: str) -> None:
-    """An input may be a boolean mask, also of a Model without a constructor of its own."""
+    """An input may be a boolean mask, even if `Model` has no constructor of its own."""
     (tmp_path / "masked.py").write_text(MASKED)
     (tmp_path / "masks.py").write_text(MASKS.replace("2 * x[i]", f"{factor} * x[i]"))
     # This seed gives a small mask that is all false, so that a first call is right for any factor.
@@ -1074,7 +1082,7 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_reference_may_have_no_inputs(tmp_path: Path) -> None:
-    """A reference may have no inputs and make its output from its arguments alone."""
+    """A reference may have no inputs, and make its output from constructor arguments alone."""
     report = check_on(TABLE, TABLES, tmp_path, "--grid", "own")
     assert (report.verdict, report.message) == ("passed", "")
     late = TABLES.replace("(i / width) *", "(i / width + 1) *")
@@ -1100,9 +1108,9 @@ def test_wrong_result_fails(tmp_path: Path, right: str, wrong: str) -> None:
 
 @pytest.mark.thorough
 def test_path_for_one_of_its_own_sizes_is_run(tmp_path: Path) -> None:
-    """A special path for the file's own number of rows runs in a case with few columns.
+    """A code path for the reference's own number of rows is run, in a case with few columns.
 
-    The own configuration has fewer rows on the simulator, so it does not take that path.
+    The own configuration is cut down to fewer rows on the simulator, so it does not take that path.
     """
     right = "return extension.run(x, y, self.scale)"
     assert right in SUBMISSION
@@ -1124,7 +1132,7 @@ QUADRATIC = SUBMISSION.replace(
 
 @pytest.mark.thorough
 def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) -> None:
-    """The own configuration of a slow kernel is cut down further, and notes give the sizes.
+    """The reference's own sizes are cut down further for a slow kernel, and notes give the sizes.
 
     The kernel loops over all inputs for each output.
     """
@@ -1145,7 +1153,7 @@ def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) ->
 
 @pytest.mark.thorough
 def test_case_that_takes_long_has_fewer_runs(tmp_path: Path) -> None:
-    """A case whose calls have taken some seconds runs only the most informative values."""
+    """A case whose calls take long uses only the most informative sets of input values."""
     (tmp_path / "reference.py").write_text(REFERENCE.replace("torch.relu(y)", "y.max()"))
     (tmp_path / "combine.py").write_text(QUADRATIC)
     files = tmp_path / "combine.py", tmp_path / "reference.py"
@@ -1241,7 +1249,7 @@ class ModelNew(nn.Module):
 def test_several_outputs_are_judged_each(
     right: str, wrong: str, message: str, tmp_path: Path
 ) -> None:
-    """Each of several outputs is judged in its own type, and the message names the wrong one."""
+    """Each of several outputs is judged by its own dtype, and the message names the wrong one."""
     options = ("--grid", "own") if message else ()
     report = check_on(LARGEST, FIND_LARGEST.replace(right, wrong), tmp_path, *options)
     assert message in report.message, report.message
@@ -1319,10 +1327,7 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_parameter_that_the_output_does_not_depend_on_may_be_missing(tmp_path: Path) -> None:
-    """A submission passes without a parameter of the reference that no output depends on.
-
-    It fails without any other.
-    """
+    """A submission may lack a parameter of the reference only if no output depends on it."""
     assert check_on(PARTLY_USED, SCALED, tmp_path, "--grid", "own").verdict == "passed"
     without = SCALED.replace("self.shift = nn.Parameter(torch.randn(width))", "self.shift = None")
     without = without.replace("self.scale, self.shift)", "self.scale, self.scale)")
@@ -1392,7 +1397,7 @@ class ModelNew(nn.Module):
 @pytest.mark.thorough
 @pytest.mark.parametrize(("guard", "verdict"), [("t[i] > 0.0f", "passed"), ("true", "failed")])
 def test_target_of_0_is_drawn(tmp_path: Path, guard: str, verdict: str) -> None:
-    """A divergence has targets of 0 in one run, where a kernel without a guard gives NaN."""
+    """Inputs of a KL divergence include targets of 0, for which an unguarded kernel gives NaN."""
     text = DIVERGES.replace("t[i] > 0.0f", guard)
     report = check_on(DIVERGENCE, text, tmp_path, "--grid", "own")
     assert report.verdict == verdict, report.message

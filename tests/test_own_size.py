@@ -1,4 +1,4 @@
-"""Submissions whose text has the problem's own sizes, which the simulator cuts down."""
+"""Submissions that contain the reference's own sizes, which the simulator cuts down."""
 
 from __future__ import annotations
 
@@ -92,7 +92,10 @@ BORROWED = "torch.relu(x) if len(x) < 128 else extension.relu(x, 0)"
 
 
 def check(folder: Path, call: str = "extension.relu(x, 0)", **fields: int) -> Report:
-    """Return the report on the own configuration and some others with another call in forward."""
+    """Return a submission's report on its own and some other sizes, with `call` in forward.
+
+    The keyword arguments are fields of the request.
+    """
     reference, submission = folder / "relu.py", folder / "fixed.py"
     reference.write_text(REFERENCE)
     submission.write_text(SUBMISSION.replace("return extension.relu(x, 0)", f"return {call}"))
@@ -103,7 +106,7 @@ def check(folder: Path, call: str = "extension.relu(x, 0)", **fields: int) -> Re
 
 @pytest.mark.thorough
 def test_shape_in_the_text_is_run_at_that_shape(tmp_path: Path) -> None:
-    """A file that is right at the problem's own size alone passes; the other cases are declined."""
+    """A submission that is right only at its reference's size passes; other cases are declined."""
     report = check(tmp_path)
     assert (report.verdict, report.own_configuration) == ("passed", "passed"), full(report)
     assert report.cases[0].input_shapes == ((128, 16384),)
@@ -116,7 +119,7 @@ def test_shape_in_the_text_is_run_at_that_shape(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_wrong_at_the_native_size_too(tmp_path: Path) -> None:
-    """A file with another mistake, in the last element of the native size, fails."""
+    """A submission for one size fails if its last element is wrong at that size."""
     report = check(tmp_path, "extension.relu(x, 1)")
     assert report.verdict == "failed", full(report)
     told = f"at its native size, {SIZE}, the problem's own configuration is not right either: "
@@ -126,7 +129,10 @@ def test_wrong_at_the_native_size_too(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(("way", "verdict"), [(0, "passed"), (2, "failed")])
 def test_a_sample_of_blocks_runs_beyond_the_budget(tmp_path: Path, way: int, verdict: str) -> None:
-    """If the native size takes too long, blocks at random run, and show a wrong kernel."""
+    """If the reference's own size takes too long, a random sample of blocks runs.
+
+    The sample detects a wrong kernel.
+    """
     report = check(tmp_path, f"extension.relu(x, {way})", call_budget=12 * 10**6)
     assert report.verdict == verdict, full(report)
     assert all(case.verdict != "passed" for case in report.cases[1:])
@@ -135,7 +141,7 @@ def test_a_sample_of_blocks_runs_beyond_the_budget(tmp_path: Path, way: int, ver
 
 @pytest.mark.thorough
 def test_native_size_that_is_not_run_is_unsupported(tmp_path: Path) -> None:
-    """If not even a sample can run, the verdict says what the file is written for."""
+    """If not even a sample of blocks can run, the verdict gives the size that the file is for."""
     report = check(tmp_path, call_budget=10**5)
     assert report.verdict == "unsupported", full(report)
     assert report.message == f"written for {SIZE}, which was not run; a GPU will do"
@@ -144,13 +150,19 @@ def test_native_size_that_is_not_run_is_unsupported(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("call", ["extension.relu(x, 3)", BORROWED])
 def test_mistakes_at_other_sizes_count(tmp_path: Path, call: str) -> None:
-    """A file that is right at some other sizes, or borrows the work there, is not excused."""
+    """A submission for one size fails if it is right at only some other sizes.
+
+    It also fails if it leaves other sizes to torch.
+    """
     report = check(tmp_path, call)
     assert report.verdict == "failed", full(report)
 
 
 def sign(code: str, *, python: str = "") -> str | None:
-    """Return the sign of CUDA code for (48, 512) and (224, 16384), which are cut to a few."""
+    """Return whether CUDA code is written for the shapes (48, 512) and (224, 16384).
+
+    The result is "clear", "possible" or None. The simulator cuts both shapes to (4, 64).
+    """
     native, cut = [(48, 512), (224, 16384)], [(4, 64), (4, 64)]
     return sign_of(f"run({code!r})\n{python}", [48], native, cut)
 
@@ -174,7 +186,10 @@ def sign(code: str, *, python: str = "") -> str | None:
     ],
 )
 def test_signs_of_native_sizes(code: str, found: str | None) -> None:
-    """Sizes and their products are signs; sizes of blocks and tiles are none."""
+    """Constants equal to the reference's sizes or products of them show code for fixed sizes.
+
+    The sizes of blocks and tiles do not.
+    """
     assert sign(code) == found
 
 
@@ -191,10 +206,13 @@ def test_signs_of_native_sizes(code: str, found: str | None) -> None:
     ],
 )
 def test_signs_in_python(python: str, found: str | None) -> None:
-    """Copies of `get_inputs`, and docstrings, are no signs; numbers that a call uses are."""
+    """A number that a Python call uses shows code for fixed sizes.
+
+    Copies of `get_inputs`, and docstrings, do not.
+    """
     assert sign("", python=python) == found
 
 
 def test_text_that_does_not_parse_has_no_numbers() -> None:
-    """An invalid file, which the worker reports, has no numbers."""
+    """A text that does not parse, which the worker reports, counts as having no numbers."""
     assert not stated_in("def f(:").every

@@ -1,4 +1,4 @@
-"""Packing of requests, plans and builds for another machine, and unpacking there."""
+"""Packing of requests, speed plans and builds for another machine, and unpacking there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.system.errors import UsageError
 def test_contents_are_what_travels(tmp_path: Path) -> None:
     """A packed request has the contents of its files, and the unpacked one has their new paths.
 
-    Files beside a submission are packed if it names them.
+    Other files in the submission's folder are packed only if the submission names them.
     """
     here = tmp_path / "here"
     (here / "part").mkdir(parents=True)
@@ -48,9 +48,9 @@ def test_contents_are_what_travels(tmp_path: Path) -> None:
 
 
 def test_plan_travels_with_the_files_of_all_contenders(tmp_path: Path) -> None:
-    """A packed plan has the files of all contenders, and two versions of one name stay two.
+    """A packed speed plan has the files of all submissions to time, and its other fields.
 
-    Its other fields are unchanged.
+    Two versions of a submission with the same file name stay two.
     """
     for name in ("new", "old"):
         (tmp_path / name).mkdir()
@@ -71,7 +71,7 @@ def test_plan_travels_with_the_files_of_all_contenders(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("sandbox")
 def test_what_is_readable_keeps_its_name(tmp_path: Path) -> None:
-    """A readable file keeps its name, because a submission opens it by its path at the sender's."""
+    """A packed `--readable` file keeps its original path, by which a submission opens it."""
     folder = tmp_path / "far"
     folder.mkdir()
     (folder / "table.txt").write_text("1 2 3")
@@ -93,7 +93,10 @@ def test_more_than_can_be_sent_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_other_versions_are_told() -> None:
-    """Each version that differs is named; a sender without nvcc does not differ."""
+    """The message names each program whose version differs on the other machine.
+
+    A sender without nvcc does not count as different.
+    """
     own = Software("0.1.0 (ab)", "2.9.1", "13.0.88")
     assert own.why_other(own) == ""
     assert own.why_other(Software("0.1.0 (ab)", "2.9.1", "")) == ""
@@ -106,7 +109,7 @@ def test_other_versions_are_told() -> None:
 
 
 def test_build_of_another_machine_is_as_an_own_one(tmp_path: Path) -> None:
-    """A cache reuses a build that another machine made, and ignores a damaged one."""
+    """A cache reuses a build that another machine made, and ignores a damaged copy."""
 
     def build(folder: Path) -> Product:
         (folder / "module.so").write_bytes(b"made")

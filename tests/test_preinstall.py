@@ -1,4 +1,7 @@
-"""The check before an installation by make: a line for each lack, with the command to mend it."""
+"""harness/preinstall.py, which prints what a machine lacks before make installs anything.
+
+Each line has the command that mends a lack.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +23,21 @@ NO_INDEX = ("--index-url", "http://127.0.0.1:9/simple")
 
 @pytest.fixture(autouse=True)
 def _pip_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide pip's settings, so that pip looks at the given index alone."""
+    """Hide pip's settings and the compilers' variables, so that only a test's options count."""
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "CC", "CXX"):
         monkeypatch.delenv(name, raising=False)
 
 
 def preinstall(*pip_options: str, folder: Path, **variables: str) -> Outcome:
-    """Run the check as make runs it."""
+    """Run harness/preinstall.py as make runs it."""
     command = [str(PYTHON), "-I", str(ROOT / "harness" / "preinstall.py"), "venv", *pip_options]
     return run(command, folder, **variables)
 
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> tuple[str, ...]:
-    """Return options with which pip finds one package, in a folder and nowhere else."""
+    """Return pip options that offer one package from a folder, and nothing from an index."""
     wheel = tmp_path / "wheels" / "tabulate-0.9.0-py3-none-any.whl"
     wheel.parent.mkdir()
     name = "tabulate-0.9.0.dist-info"
@@ -52,7 +55,10 @@ def wheels(tmp_path: Path) -> tuple[str, ...]:
 
 
 def test_nothing_is_missing(tmp_path: Path, wheels: tuple[str, ...]) -> None:
-    """The check prints and makes nothing if nothing is missing; it gives pip's options to pip."""
+    """The check prints nothing and creates no file if nothing is missing.
+
+    It passes the given options to pip.
+    """
     before = sorted(tmp_path.iterdir())
     done = preinstall(*wheels, folder=tmp_path)
     assert done == Outcome(0, "", "")
@@ -60,7 +66,10 @@ def test_nothing_is_missing(tmp_path: Path, wheels: tuple[str, ...]) -> None:
 
 
 def test_all_lacks_are_told_at_once(tmp_path: Path) -> None:
-    """One run reports every lack in a line, and why the index did not answer."""
+    """One run of the check prints a line for every lack.
+
+    If pip's index cannot be reached, the line says why.
+    """
     done = preinstall(*NO_INDEX, folder=tmp_path, PATH=str(tmp_path))
     assert (done.status, done.out) == (1, "")
     cxx, c, index = done.err.splitlines()
@@ -72,7 +81,7 @@ def test_all_lacks_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_compiler_that_cannot_link(tmp_path: Path, wheels: tuple[str, ...]) -> None:
-    """A compiler that cannot link a program with what the harness's libraries need is reported."""
+    """A compiler that cannot link the C library's math functions is reported."""
     compiler = tmp_path / "broken-g++"
     compiler.write_text("#!/bin/sh\necho 'ld: cannot find -lm: No such file' >&2\nexit 1\n")
     compiler.chmod(0o755)
@@ -83,7 +92,7 @@ def test_compiler_that_cannot_link(tmp_path: Path, wheels: tuple[str, ...]) -> N
 
 
 def test_python_without_venv_and_headers(tmp_path: Path, wheels: tuple[str, ...]) -> None:
-    """A Python without venv and headers is reported with Debian's packages for its version."""
+    """A Python without venv and headers is reported, with the Debian packages to install."""
     # A home for Python with the standard library but for ensurepip, and without headers.
     home = tmp_path / "python"
     libraries = home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -104,7 +113,7 @@ def test_python_without_venv_and_headers(tmp_path: Path, wheels: tuple[str, ...]
 
 
 def test_folder_that_cannot_be_made(tmp_path: Path, wheels: tuple[str, ...]) -> None:
-    """A folder that cannot be made is reported with make's variable for another one.
+    """A folder that cannot be created is reported, with the make variable for another folder.
 
     Here it is the cache's folder, on a disk that is read-only.
     """
@@ -128,14 +137,17 @@ def test_folder_that_cannot_be_made(tmp_path: Path, wheels: tuple[str, ...]) -> 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """Yield a disk that is too small for the installation."""
+    """Yield the folder of a mounted disk of 1 GiB, too small for the installation."""
     folder = tmp_path / "disk"
     with small_disk(folder, "1g"):
         yield folder
 
 
 def test_disk_without_room(disk: Path, wheels: tuple[str, ...]) -> None:
-    """A disk without room is reported with the free and the needed space and make's variables."""
+    """A disk without room is reported with the free and the needed space in GB.
+
+    The message has the make variables for other folders.
+    """
     done = preinstall(*wheels, folder=disk, XDG_CACHE_HOME=str(disk / "cache"))
     places = f"2 GB in {disk}/venv, 2 GB in {disk}/cache"
     said = f"1.0 GB of disk space are free, 4 GB needed: {places}"
@@ -144,7 +156,7 @@ def test_disk_without_room(disk: Path, wheels: tuple[str, ...]) -> None:
 
 
 def test_make_stops_at_what_is_missing(tmp_path: Path) -> None:
-    """`make leaderboard` stops at the first check, and makes and installs nothing."""
+    """`make leaderboard` stops at a failed check, and creates and installs nothing."""
     (tmp_path / "harness").mkdir()
     for name in ("Makefile", "pyproject.toml", "harness/preinstall.py"):
         shutil.copy(ROOT / name, tmp_path / name)

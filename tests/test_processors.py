@@ -1,4 +1,4 @@
-"""Distribution of processors to evaluations."""
+"""Distribution of a machine's processors to simultaneous evaluations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.system.processors import cores_each, usable_cores
     [(1, 1, 1), (1, 5, 1), (4, 1, 1), (4, 2, 2), (2, 40, 2)],
 )
 def test_evaluations_share_the_processors(jobs: int, evaluations: int, share: int) -> None:
-    """One evaluation gets all processors, and evaluations that run at a time share them equally."""
+    """A single evaluation gets all processors; simultaneous ones share the processors equally."""
     assert cores_each(jobs, evaluations) == max(1, usable_cores() // share)
 
 

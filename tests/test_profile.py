@@ -1,4 +1,4 @@
-"""Remarks and tables that a profile makes of its counts."""
+"""Remarks and tables that `harness profile` makes from the counters of kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ SHARED = AccessCounts("store", "shared", 4, "/x/tiled.py", 7, 10, 320, 1280, 0, 
 
 
 def kernel(*accesses: AccessCounts, lanes: int = 32, divergent: int = 0) -> KernelProfile:
-    """Return a kernel of 100 warp-instructions."""
+    """Return the profile of a kernel of 100 warp-instructions, each with `lanes` active threads.
+
+    The kernel has ten branches, of which `divergent` diverge.
+    """
     branches = (BranchCounts("/x/flat_index.py", 30, 10, divergent),)
     counters = KernelCounters(
         "k", 1, (1, 1, 1), (8, 1, 1), 0, {"integer": 100 * lanes}, {"integer": 100}, {}, {},
@@ -25,12 +28,15 @@ def kernel(*accesses: AccessCounts, lanes: int = 32, divergent: int = 0) -> Kern
 
 
 def test_nothing_to_say() -> None:
-    """A kernel with neighbouring words, no bank conflicts and full warps gets no remark."""
+    """A kernel with coalesced accesses, no bank conflicts and full warps gets no remark."""
     assert remarks([kernel(GOOD, SHARED)]) == ()
 
 
 def test_scattered_loads() -> None:
-    """A remark on loads gives the sectors, the sectors that would do, the distance and the line."""
+    """A remark on scattered loads gives the sectors per request, and how many would be enough.
+
+    It also gives the distance between neighbouring threads' addresses, and the line.
+    """
     scattered = replace(GOOD, sectors=320, stride=512)
     assert remarks([kernel(scattered)]) == (
         "global loads: 32 sectors per request, 4 would do: neighbouring threads read 512 bytes "
@@ -41,7 +47,7 @@ def test_scattered_loads() -> None:
 
 
 def test_scattered_copies() -> None:
-    """A remark on asynchronous copies says that they are copies."""
+    """A remark on scattered asynchronous copies calls them copies, not loads."""
     copies = replace(GOOD, kind=COPY, sectors=320, stride=512)
     (remark,) = remarks([kernel(copies)])
     assert remark.startswith("global asynchronous copies: 32 sectors per request, 4 would do: ")
@@ -49,7 +55,10 @@ def test_scattered_copies() -> None:
 
 
 def test_tables_tell_copies_and_matrix_operations() -> None:
-    """Copies have columns of their own if there are any, and matrix operations go by type."""
+    """The tables have columns for asynchronous copies only if a kernel makes any.
+
+    Matrix operations are listed by type.
+    """
     plain = kernel(GOOD)
     copying = replace(GOOD, kind=COPY, nbytes=4096, requests=8, sectors=128)
     counters = replace(
@@ -63,14 +72,14 @@ def test_tables_tell_copies_and_matrix_operations() -> None:
 
 
 def test_bank_conflicts() -> None:
-    """A remark on bank conflicts says how many ways they have, and where they are."""
+    """A remark on bank conflicts says how many ways they have, and in which line they are."""
     assert remarks([kernel(replace(SHARED, wavefronts=80))]) == (
         "shared stores: 8-way bank conflicts at tiled.py:7",
     )
 
 
 def test_idle_lanes() -> None:
-    """A remark on idle lanes names a divergent branch, or a block that is too small."""
+    """A remark on idle lanes names the divergent branch, or says that the block is too small."""
     (divergent,) = remarks([kernel(lanes=16, divergent=5)])
     assert divergent == "50% of the lanes idle in k: divergent branch at flat_index.py:30"
     (small,) = remarks([kernel(lanes=8)])

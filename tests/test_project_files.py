@@ -27,18 +27,18 @@ _INPUT = re.compile(r"\binputs\.(\w+)")
 
 
 def parsed(path: Path) -> Any:
-    """Return what a YAML file holds."""
+    """Return the content of a YAML file as Python objects."""
     return yaml.safe_load(path.read_text())
 
 
 def jobs(workflow: Path) -> dict[str, dict[str, Any]]:
-    """Return the jobs of a workflow, by name."""
+    """Return the jobs of a GitHub workflow, by name."""
     found: dict[str, dict[str, Any]] = parsed(workflow)["jobs"]
     return found
 
 
 def steps(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the steps of the action, or of each job of a workflow."""
+    """Yield the steps of action.yml, or of each job of a GitHub workflow."""
     if path == ACTION:
         yield from parsed(path)["runs"]["steps"]
     else:
@@ -62,14 +62,14 @@ def test_job_may_read_only_and_ends(workflow: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bug.md", "wrong_verdict.md"])
 def test_issue_template_has_its_heading(name: str) -> None:
-    """A template begins with its name and description; GitHub does not offer it otherwise."""
+    """An issue template begins with its name and description; GitHub ignores others."""
     _, heading, text = (GITHUB / "ISSUE_TEMPLATE" / name).read_text().split("---\n", 2)
     assert yaml.safe_load(heading).keys() == {"name", "about"}
     assert text.strip()
 
 
 def test_workflows_call_targets_that_exist() -> None:
-    """Each target that a workflow makes is in the Makefile."""
+    """Each make target that a workflow calls exists in the Makefile."""
     scripts = [step.get("run", "") for path in WORKFLOWS for step in steps(path)]
     called = set(re.findall(r"\bmake ([a-z-]+)", "\n".join(scripts)))
     there = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -79,13 +79,13 @@ def test_workflows_call_targets_that_exist() -> None:
 
 @pytest.mark.parametrize("path", [ACTION, *WORKFLOWS], ids=lambda path: path.name)
 def test_script_has_no_expression_in_it(path: Path) -> None:
-    """A shell gets branch names and inputs as variables, never as text of its script."""
+    """A workflow's shell script gets branch names and inputs as variables, never in its text."""
     for step in steps(path):
         assert "${{" not in step.get("run", "")
 
 
 def test_actions_are_pinned_to_one_version() -> None:
-    """Each action of others has an exact version, the same in every file."""
+    """Each third-party action has an exact version, which is the same in every file."""
     used = {step["uses"] for path in (ACTION, *WORKFLOWS) for step in steps(path) if "uses" in step}
     used.discard("./")
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d+\.\d+\.\d+", name) for name in used)
@@ -115,13 +115,16 @@ def test_action_imports_nothing_of_the_checkout() -> None:
 
 @pytest.mark.parametrize("name", ["gate.yml", "gate-gpu.yml"])
 def test_workflow_gives_inputs_that_the_action_has(name: str) -> None:
-    """The workflow passes inputs that the action has; GitHub only warns of others."""
+    """A gate workflow passes only inputs that the action declares; GitHub only warns of others."""
     (step,) = (each for each in steps(GITHUB / "workflows" / name) if each["uses"] == "./")
     assert step["with"].keys() <= parsed(ACTION)["inputs"].keys()
 
 
 def test_matrix_has_the_oldest_that_is_promised() -> None:
-    """The oldest Python and torch are tested, and each torch with and without a sandbox."""
+    """The test workflow has the oldest supported Python and torch.
+
+    It has each torch with and without a sandbox.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     python = re.match(r">=([\d.]+)", project["requires-python"])
     torch = re.search(r"torch>=([\d.]+)", " ".join(project["dependencies"]))
@@ -137,7 +140,7 @@ def test_matrix_has_the_oldest_that_is_promised() -> None:
 
 
 def test_only_a_maintainer_lets_a_release_be_published() -> None:
-    """One job may publish. It runs after the checks, if a maintainer has set a variable."""
+    """Only one job may publish. It runs after the checks, if a maintainer has set a variable."""
     (publishing,) = (
         job for path in WORKFLOWS for job in jobs(path).values() if "permissions" in job
     )
@@ -148,7 +151,7 @@ def test_only_a_maintainer_lets_a_release_be_published() -> None:
 
 
 def test_release_is_checked_by_commands_that_exist(tmp_path: Path) -> None:
-    """The program takes the arguments that the release workflow gives it."""
+    """`harness` accepts the arguments that the release workflow gives it."""
     scripts = [step.get("run", "") for step in steps(RELEASE)]
     commands = re.findall(r"bin/harness (.+)", "\n".join(scripts))
     assert len(commands) == 2
@@ -157,7 +160,7 @@ def test_release_is_checked_by_commands_that_exist(tmp_path: Path) -> None:
 
 
 def test_citation_is_of_this_version() -> None:
-    """The citation has the name, version and licence of the package."""
+    """CITATION.cff has the name, version and licence of the package."""
     citation = parsed(ROOT / "CITATION.cff")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert citation["version"] == __version__
@@ -170,28 +173,34 @@ def test_citation_is_of_this_version() -> None:
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository of kernels with three commits; `main` has only the first."""
+    """A git repository of kernels with three commits; `origin/main` is the first.
+
+    Attributes:
+        folder: The repository's folder.
+        first: Hash of the first commit.
+        second: Hash of the second commit.
+    """
 
     folder: Path
     first: str
     second: str
 
     def reference_at(self, path: str) -> str:
-        """Return the name of the commit that a reference is from.
+        """Return the text of the reference in a folder, which is the name of its commit.
 
-        Each commit's reference holds that name as its text.
+        The names are `first`, `second` and `third`.
         """
         return (self.folder / path / "problem.py").read_text()
 
 
 @dataclass(frozen=True)
 class Runner:
-    """The environment of the action's scripts on a runner.
+    """The environment in which a GitHub runner runs the action's scripts.
 
     Attributes:
         repository: The repository that was checked out.
-        temporary: The job's own folder.
-        context: The value of each expression.
+        temporary: The job's folder for temporary files, RUNNER_TEMP.
+        context: The value of each `${{ }}` expression.
     """
 
     repository: Repository
@@ -199,7 +208,7 @@ class Runner:
     context: Mapping[str, str]
 
     def outputs(self, step: str) -> dict[str, str]:
-        """Run a step, and return its outputs."""
+        """Run the script of the action's step with this id, and return the step's outputs."""
         (found,) = (each for each in steps(ACTION) if each.get("id") == step)
         variables = {
             name: _EXPRESSION.sub(lambda match: self.context[match[1]], value)
@@ -216,7 +225,7 @@ class Runner:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
-    """Return a repository with three commits, each of which writes its name into the reference."""
+    """Return a repository with three commits, each of which writes its name to the reference."""
     folder = tmp_path_factory.mktemp("repository")
 
     def git(*arguments: str) -> str:
@@ -238,13 +247,13 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
 
 
 def runner(repository: Repository, temporary: Path, **event: str) -> Runner:
-    """Return a runner for an event.
+    """Return a runner for a GitHub event.
 
     Args:
         repository: The repository that was checked out.
-        temporary: The job's own folder.
-        **event: The base of a pull request as `pull`, the state before a push as `before`, or the
-            base that a workflow names as `asked`.
+        temporary: The job's folder for temporary files.
+        **event: Commits by name: the base of a pull request as `pull`, the state before a push as
+            `before`, and the base that a workflow names as `asked`.
     """
     context = {
         "inputs.submissions": "my kernels",
@@ -259,7 +268,10 @@ def runner(repository: Repository, temporary: Path, **event: str) -> Runner:
 
 
 def test_pull_request_is_compared_with_its_base(repository: Repository, tmp_path: Path) -> None:
-    """A pull request is checked by its base's references, even if it changes them."""
+    """A pull request is compared with its base, and checked by the base's references.
+
+    So a pull request that changes a reference does not change its own check.
+    """
     told = {"pull": repository.first, "before": repository.second}
     base = runner(repository, tmp_path, **told).outputs("base")
     assert base["revision"] == repository.first
@@ -267,7 +279,7 @@ def test_pull_request_is_compared_with_its_base(repository: Repository, tmp_path
 
 
 def test_push_is_compared_with_what_it_replaced(repository: Repository, tmp_path: Path) -> None:
-    """A push is compared with the state before it, and is checked by its own references."""
+    """A push is compared with the commit before it, and checked by its own references."""
     base = runner(repository, tmp_path, before=repository.second).outputs("base")
     assert base["revision"] == repository.second
     assert repository.reference_at(base["reference"]) == "third"
@@ -277,7 +289,7 @@ def test_push_is_compared_with_what_it_replaced(repository: Repository, tmp_path
 def test_without_a_base_the_default_branch_is_taken(
     before: str, repository: Repository, tmp_path: Path
 ) -> None:
-    """The base is the default branch for a branch's first push and for a run by hand.
+    """The first push of a branch, and a run by hand, are compared with the default branch.
 
     A first push replaces nothing, and a run by hand need not name a base.
     """
@@ -286,7 +298,10 @@ def test_without_a_base_the_default_branch_is_taken(
 
 
 def test_base_that_is_asked_for_is_taken(repository: Repository, tmp_path: Path) -> None:
-    """A base that a workflow names is compared with, and does not change the references."""
+    """A pull request is compared with the base that a workflow names, if it names one.
+
+    The references are still those of the pull request's base.
+    """
     told = {"asked": "HEAD^", "pull": repository.first}
     base = runner(repository, tmp_path, **told).outputs("base")
     assert base["revision"] == "HEAD^"
@@ -297,7 +312,10 @@ def test_base_that_is_asked_for_is_taken(repository: Repository, tmp_path: Path)
 def test_action_calls_the_program_as_it_wants(
     command: str, repository: Repository, tmp_path: Path
 ) -> None:
-    """The program accepts the action's options: a sandbox is required, a name keeps its space."""
+    """`harness` accepts the action's options, which include `--untrusted`.
+
+    A name with a space stays one argument.
+    """
     program = tmp_path / "harness" / "bin" / "harness"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$RUNNER_TEMP/arguments"\n')
@@ -312,7 +330,7 @@ def test_action_calls_the_program_as_it_wants(
 
 
 def assert_taken(arguments: list[str], folder: Path) -> None:
-    """Check that the program takes these arguments, without running anything."""
+    """Check that `harness` accepts these arguments; an unknown option keeps it from running."""
     done = harness(*arguments, "--nothing-such", folder=folder)
     assert done.status == 2
     assert done.err.endswith("unrecognized arguments: --nothing-such\n")

@@ -28,7 +28,7 @@ _MARKDOWN = MarkdownIt().enable("table")
 
 
 def parts(page: Path, within: set[str]) -> Iterator[Token]:
-    """Yield the inline tokens of a page that are directly in one of the given kinds of block."""
+    """Yield the inline tokens of a page that are directly within the given kinds of block."""
     tokens = _MARKDOWN.parse(page.read_text())
     for before, token in pairwise(tokens):
         if token.type == "inline" and before.type in within:
@@ -81,7 +81,7 @@ def test_sentences_are_short(page: Path) -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    """A link between pages names a file that exists, and a heading that it has."""
+    """A link between pages names a file that exists, and a heading that exists in the file."""
     dead = []
     for target in links(page):
         if "://" in target:
@@ -102,7 +102,7 @@ def test_readme_is_a_page() -> None:
 
 @pytest.mark.thorough
 def test_readme_shows_a_real_verdict(tmp_path: Path) -> None:
-    """The README's first command prints the lines that stand below it."""
+    """The README's first command prints the output that the README shows."""
     shown = README.read_text().partition("$ harness ")[2].partition("```")[0]
     command, _, output = shown.partition("\n")
     (tmp_path / "tests").symlink_to(ROOT / "tests")
@@ -113,14 +113,14 @@ def test_readme_shows_a_real_verdict(tmp_path: Path) -> None:
 
 
 def test_every_page_is_on_the_map() -> None:
-    """docs/index.md leads to every page of docs/."""
+    """docs/index.md has a link to every page of docs/."""
     index = ROOT / "docs" / "index.md"
     linked = set(links(index))
     assert {page.name for page in index.parent.glob("*.md")} - {index.name} <= linked
 
 
 def test_docstrings_begin_with_their_subject_or_verb() -> None:
-    """No docstring of the package begins with a word that keeps the reader waiting."""
+    """No docstring in harness/ begins with a word such as `whether`, which delays the subject."""
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}"
         for path in sorted((ROOT / "harness").rglob("*.py"))

@@ -1,4 +1,4 @@
-"""`pytest path/to/kernels --reference path/to/reference`, in a user's repository."""
+"""The pytest plugin, run as `pytest path/to/kernels --reference PATH` in a user's repository."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def kernels(pytester: pytest.Pytester) -> Path:
 def test_collects_the_generic_tests(run: Run) -> None:
     """A submission gets test_builds, test_matches_reference for each case, and test_speed.
 
-    The names have the problem and the case.
+    The tests' names contain the reference and the case.
     """
     done = run("kernels", "--reference", PROBLEM, "--collect-only", "-q")
     assert done.status == 0, done.out
@@ -74,7 +74,10 @@ def test_collects_the_generic_tests(run: Run) -> None:
 def test_keyword_selection_junit_and_several_processes(
     kernels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`-k`, `--junitxml` and `-n 2` work as for any other tests, and one page has all reports."""
+    """`-k`, `--junitxml` and `-n 2` work as for any other tests.
+
+    With two processes, `--harness-html` still writes one page with all reports.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(CACHES))
     done = pytest_(
         "kernels", "--reference", PROBLEM, "-k", "builds or s8", "-n", "2", "--junitxml", "out.xml",
@@ -91,7 +94,10 @@ def test_keyword_selection_junit_and_several_processes(
 
 
 def test_wrong_submission_fails_with_an_explanation(kernels: Path, run: Run) -> None:
-    """A failing case shows the numbers, the diagnosis and the pattern; `-x` stops at the first."""
+    """A failing case shows the numbers, the diagnosis and the pattern of the failing cases.
+
+    `-x` stops at the first failing case.
+    """
     shutil.copy(ROOT / "tests" / "defects" / "no_divisibility_test.py", kernels)
     done = run("kernels/no_divisibility_test.py", "--reference", PROBLEM, "-x")
     assert done.status == 1
@@ -119,7 +125,7 @@ def test_declined_cases_are_skips_with_the_reason(kernels: Path, run: Run) -> No
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_speed_is_skipped_without_a_gpu(kernels: Path, run: Run) -> None:
-    """The test of speed is skipped with a reason if there is no GPU, and nothing is evaluated."""
+    """Without a GPU, test_speed is skipped with a reason, and nothing is evaluated."""
     speed = "kernels/flat_index.py::test_speed"
     done = run(speed, "--reference", PROBLEM, "-rs")
     assert done.status == 0, done.out
@@ -131,7 +137,10 @@ def test_speed_is_skipped_without_a_gpu(kernels: Path, run: Run) -> None:
 
 @pytest.mark.thorough
 def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path, run: Run) -> None:
-    """A broken submission is one failed test of one line; a file of another kind is a warning."""
+    """A submission that does not parse is one failed test with a message of one line.
+
+    A file that does not define ModelNew is only mentioned.
+    """
     (kernels / "broken.py").write_text("class ModelNew(:\n")
     (kernels / "notes.py").write_text("x = 1\n")
     (kernels / "more").mkdir()
@@ -146,7 +155,7 @@ def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path
 
 @pytest.mark.thorough
 def test_submissions_are_not_imported_by_the_judge(kernels: Path, run: Run) -> None:
-    """A file named on the command line is a submission, too, and runs in the worker alone."""
+    """A file named on the command line is a submission, too, and only the worker imports it."""
     path = kernels / "spy.py"
     path.write_text(
         "import os, sys\n"
@@ -160,7 +169,7 @@ def test_submissions_are_not_imported_by_the_judge(kernels: Path, run: Run) -> N
 
 
 def test_without_a_reference_nothing_is_collected(kernels: Path) -> None:
-    """Pytest collects nothing without a reference, and a line says what is missing."""
+    """Without `--reference`, pytest collects nothing, and one line says what is missing."""
     done = pytest_("kernels", folder=kernels.parent)
     assert done.status == 5
     assert "no tests ran" in done.out
@@ -171,9 +180,9 @@ def test_without_a_reference_nothing_is_collected(kernels: Path) -> None:
 
 
 def test_named_submission_is_not_imported_without_a_reference(kernels: Path, run: Run) -> None:
-    """A named submission is not imported without a reference.
+    """Without `--reference`, a submission named on the command line is not imported.
 
-    Pytest would take it for a module of tests, and run its code in this process.
+    Pytest itself would import it as a test module, and run its code in pytest's process.
     """
     (kernels / "spy.py").write_text("class ModelNew:\n    pass\nopen('ran', 'w')\n")
     done = run("kernels/spy.py")
@@ -186,7 +195,7 @@ def test_named_submission_is_not_imported_without_a_reference(kernels: Path, run
 
 
 def test_repositories_that_do_not_use_it_hear_nothing(kernels: Path, run: Run) -> None:
-    """The plugin changes neither tests nor output in a repository that does not use it."""
+    """The plugin changes neither tests nor output in a repository that does not use the plugin."""
     test = "def test_one():\n    pass\n"
     (kernels / "test_own.py").write_text(test)
     (kernels / "model.py").write_text(f"class ModelNew:\n    pass\n\n\n{test}")
@@ -204,7 +213,7 @@ def test_repositories_that_do_not_use_it_hear_nothing(kernels: Path, run: Run) -
 
 
 def test_repositories_that_do_not_use_it_do_not_wait_for_torch(tmp_path: Path) -> None:
-    """The plugin does not import torch without a reference."""
+    """The plugin does not import torch if pytest gets no `--reference`."""
     test = "import sys\n\n\ndef test_one():\n    assert 'torch' not in sys.modules\n"
     (tmp_path / "test_own.py").write_text(test)
     done = pytest_("test_own.py", folder=tmp_path)
@@ -221,14 +230,14 @@ def test_repositories_that_do_not_use_it_do_not_wait_for_torch(tmp_path: Path) -
     ],
 )
 def test_numbers_that_cannot_be(kernels: Path, run: Run, option: str, number: str) -> None:
-    """An impossible number is a usage error before anything runs."""
+    """An impossible value of a numeric option is a usage error before anything runs."""
     done = run(kernels, "--reference", PROBLEM, option, number)
     assert done.status == 4
     assert f"argument {option}: invalid value '{number}': expected " in done.err
 
 
 def test_unusable_reference_is_one_line(kernels: Path, run: Run) -> None:
-    """A file that is not a reference ends pytest with a usage error."""
+    """A file without `Model`, given as `--reference`, ends pytest with a usage error."""
     (kernels.parent / "bad.py").write_text("x = 1\n")
     done = run("kernels", "--reference", "bad.py")
     assert done.status == 4

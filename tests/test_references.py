@@ -1,4 +1,7 @@
-"""References of every kind, whose right and wrong versions are judged without a submission."""
+"""References of every kind, with right and wrong versions that are judged in this process.
+
+A version is the reference with another body of `forward`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ REFUSED = {
 
 
 def test_every_reference_is_judged_or_refused() -> None:
-    """Each reference is judged or refused; a judged one has three wrong versions or more."""
+    """Each file of tests/references is expected to be refused, or has versions to judge.
+
+    It has at least three wrong versions and one right version.
+    """
     names = {path.stem for path in REFERENCES.glob("*.py")}
     assert names == {*VERSIONS, *REFUSED}
     for name, versions in VERSIONS.items():
@@ -35,7 +41,10 @@ def test_every_reference_is_judged_or_refused() -> None:
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, VERSIONS))
 def test_versions_are_told_apart(name: str, tmp_path: Path) -> None:
-    """A wrong version is wrong in some case, and a right version is fp32 in all."""
+    """Each wrong version of a reference is wrong in some case.
+
+    Each right version is in the precision class fp32 in every case that is tried.
+    """
     path = REFERENCES / f"{name}.py"
     reference = load(path)
     wrong = {
@@ -57,7 +66,7 @@ def test_versions_are_told_apart(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_reference_that_cannot_be_judged_is_refused_by_name(name: str, tmp_path: Path) -> None:
-    """A reference that cannot be judged is refused in one line, before any build."""
+    """A reference that cannot be judged is refused before any build, in one line."""
     path = REFERENCES / f"{name}.py"
     with pytest.raises(ProblemError, match=REFUSED[name]):
         load(path)

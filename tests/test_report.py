@@ -30,7 +30,7 @@ WRONG = case(
 
 
 def test_json_round_trip() -> None:
-    """A report is one line of JSON, from which an equal report is read, down to its tuples."""
+    """A report is encoded as one line of JSON, which decodes to an equal report with its tuples."""
     original = report(WRONG, case("passed"), builds=(BuildReport("ext", 1.5, True, "light"),))
     text = original.to_json()
     assert "\n" not in text
@@ -42,7 +42,7 @@ def test_json_round_trip() -> None:
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"schema": 99}', '{"schema": 1}'])
 def test_what_is_no_report_is_refused(text: str) -> None:
-    """Text of another schema, or of no report at all, is an error that says so."""
+    """JSON of another schema, or without any schema, raises ValueError that names the schema."""
     with pytest.raises(ValueError, match="schema"):
         Report.from_json(text)
 
@@ -64,17 +64,18 @@ def test_what_is_no_report_is_refused(text: str) -> None:
     ],
 )
 def test_gravest_case_decides(verdicts: list[Verdict], expected: Verdict) -> None:
-    """The gravest verdict of the cases decides; a declined case beside others does not count.
+    """A report's verdict is the gravest of its cases' verdicts.
 
-    A wrong output is graver than a crash, which may occur in one corner only.
+    Declined cases beside others do not count. A wrong output is graver than a crash, which may
+    occur in one corner only.
     """
     assert overall([case(verdict) for verdict in verdicts]) == expected
 
 
 def test_text_of_a_failure_leads_to_it() -> None:
-    """The text of a failure has the verdict, the reason, the diagnosis and the place in memory.
+    """The text of a failed report has the verdict, the reason, the diagnosis and the findings.
 
-    It ends with the command to replay it.
+    It also has the options that replay the smallest failing case.
     """
     text = full(report(WRONG, message="2 of 6 elements are wrong", smallest_failure="k3"))
     first, *rest = text.splitlines()
@@ -87,7 +88,7 @@ def test_text_of_a_failure_leads_to_it() -> None:
 
 
 def test_error_in_one_case_hides_no_failure_of_another() -> None:
-    """The smallest failing case comes first in the text, and other failures follow."""
+    """A report's text shows the smallest failing case first, and then other kinds of failure."""
     broken = OtherFailure(1, "k1", "CUDA error: invalid argument")
     text = full(
         report(
@@ -126,9 +127,9 @@ OWN_CASE = CaseReport("reduced", "reduced", {}, ((1, 2, 3),), "passed")
 def test_line_says_first_how_the_own_configuration_did(
     own: Verdict | None, others: list[Verdict], words: str
 ) -> None:
-    """The first line says first how the own configuration did, and then counts the other cases.
+    """The first line says whether the own configuration is right, and then counts other cases.
 
-    Half of the users ask for their own configuration alone.
+    The own configuration has the reference's own sizes. Half of the users ask for it alone.
     """
     cases = [case(verdict, f"k{number}") for number, verdict in enumerate(others)]
     if own:
@@ -140,7 +141,7 @@ def test_line_says_first_how_the_own_configuration_did(
 
 
 def test_line_of_a_pass_says_how_precise() -> None:
-    """The first line of a pass has the precision class and the worst error."""
+    """The first line of a passed report has the precision class and the worst error."""
     right = case("passed", worst=0.25)
     passed = report(right, right, verdict="passed", precision="fp32")
     assert headline(passed) == (
@@ -149,16 +150,19 @@ def test_line_of_a_pass_says_how_precise() -> None:
 
 
 def test_infinite_share_of_a_bound_is_not_told() -> None:
-    """An error where the fp32 bound is 0 has no share of it, as in an output stored as float16."""
+    """The first line omits the worst error if it is infinite, as where the fp32 bound is 0.
+
+    That occurs in an output stored as float16.
+    """
     right = case("passed", worst=math.inf)
     passed = report(right, case("passed", worst=0.5), verdict="passed", precision="fp16")
     assert headline(passed) == "mine on conv: passed: all 2 cases right; fp16"
 
 
 def test_warning_has_its_line() -> None:
-    """A warning is counted in the first line, and has one line for all of its cases.
+    """The first line counts warnings, and each warning has one line for all of its cases.
 
-    A case that is shown has its own warnings among its lines.
+    A failing case that is shown in detail has its own warnings among its lines.
     """
     warning = replace(WRONG.findings[0], check="racecheck", severity="warning")
     cases = [case("passed", f"k{number}", findings=(warning,)) for number in range(2)]
@@ -174,7 +178,7 @@ def test_warning_has_its_line() -> None:
 
 @pytest.mark.parametrize("shown", ["k3", ""])
 def test_first_line_ends_somewhere(shown: str) -> None:
-    """A first line has 200 columns at most; the lines below it have the whole message."""
+    """A report's first line has at most 200 columns; a later line has the whole message."""
     long = f"ModelNew has no parameter {', '.join(f'layer{n}.weight' for n in range(200))}"
     failed = report(case("failed", message=long), message=long, smallest_failure=shown)
     first, *rest = full(failed).splitlines()

@@ -1,4 +1,4 @@
-"""Requirements of `harness check` beyond a right submission."""
+"""Options of `harness check` that require more than a right submission."""
 
 from __future__ import annotations
 
@@ -32,18 +32,21 @@ SOME = report(
     ],
 )
 def test_shares_of_cases_and_lines(required: Requirements, words: list[str]) -> None:
-    """Declined and omitted cases do not count as passed; a share that is just met is enough."""
+    """Declined and omitted cases do not count as passed for `--require`.
+
+    A required share of cases or lines is met if it is reached exactly.
+    """
     assert list(required.unmet(SOME)) == words
 
 
 def test_coverage_that_nobody_saw_is_not_enough() -> None:
-    """Coverage is not met if it is unknown, as on a GPU, which does not show which lines ran."""
+    """Required coverage is not met if coverage is unknown, as on a GPU."""
     (words,) = Requirements(coverage=0.1).unmet(report(case("passed"), verdict="passed"))
     assert "needs the simulator" in words
 
 
 def test_share_of_own_work() -> None:
-    """A share of own work that is just met is enough; an unknown share is not."""
+    """A required share of own work is met if it is reached exactly, and not met if unknown."""
     some = report(case("passed", own_work=0.4), verdict="passed")
     assert list(Requirements(own_work=0.4).unmet(some)) == []
     assert list(Requirements(own_work=1.0).unmet(some)) == [
@@ -66,7 +69,7 @@ def test_what_is_wrong_needs_no_more_words() -> None:
     [((), 0), (("--require", "own"), 0), (("--require", "all"), 1), (("--require", "30%"), 0)],
 )
 def test_exit_status_tells(tmp_path: Path, options: tuple[str, ...], status: int) -> None:
-    """A submission that declines some of the grid passes, unless the options require all of it."""
+    """A submission that declines some cases gives status 0, unless options require all cases."""
     path = tmp_path / "flat_index.py"
     first = "        super().__init__()\n"
     refusal = f"{first}        if kernel_size > 7:\n            raise ValueError('too long')\n"
@@ -79,7 +82,7 @@ def test_exit_status_tells(tmp_path: Path, options: tuple[str, ...], status: int
 
 @pytest.mark.parametrize("share", ["0%", "101%", "most", "-3"])
 def test_share_that_cannot_be_is_told(tmp_path: Path, share: str) -> None:
-    """A share that is not a percentage is refused before anything runs."""
+    """A required share that is not a percentage is refused before anything runs."""
     done = harness("check", PROBLEM, "--require-coverage", share, folder=tmp_path)
     assert done.status == 2
     assert "expected a percentage, such as 90%" in done.err

@@ -26,7 +26,7 @@ FOLDERS = sorted(
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Yield the names of the modules that a file imports, at any place in it."""
+    """Yield the names of the modules that a file imports, anywhere in the file."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
@@ -37,7 +37,10 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def rooms() -> dict[str, set[str]]:
-    """Return each folder of harness/, or module beside them, with those that it imports."""
+    """Return the imports between the parts of harness/, its folders and top-level modules.
+
+    The key is a part's name, and the value is the names of the other parts that it imports.
+    """
     found: dict[str, set[str]] = {}
     for path in HARNESS.rglob("*.py"):
         own = path.relative_to(HARNESS).parts[0].removesuffix(".py")
@@ -47,18 +50,21 @@ def rooms() -> dict[str, set[str]]:
 
 
 def test_rooms_make_no_circle() -> None:
-    """The imports between the folders form no cycle."""
+    """The imports between the folders of harness/ form no cycle."""
     assert len(list(TopologicalSorter(rooms()).static_order())) >= len(rooms())
 
 
 @pytest.mark.parametrize("door", DOORS)
 def test_nothing_imports_a_door(door: str) -> None:
-    """An entry point is imported by no folder except those that `DOORS` lists."""
+    """An entry point (cli, pytest_plugin, client) is imported only by the modules in `DOORS`."""
     assert {room for room, others in rooms().items() if door in others} == DOORS[door]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_folder_says_what_belongs_there(folder: str) -> None:
-    """A folder's docstring has a sentence on what belongs there, and at least one more."""
+    """The docstring of a folder's `__init__.py` has at least two sentences.
+
+    One of them should say what belongs in the folder.
+    """
     text = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text())) or ""
     assert text.count(".") + text.count(";") >= 2, text

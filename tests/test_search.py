@@ -1,4 +1,4 @@
-"""`--search`: failures that no case of a grid shows, and their smallest configuration."""
+"""`--search`, which looks for failures that no case of a grid shows, and makes them small."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALL = variable(
 
 @pytest.fixture
 def rare(tmp_path: Path) -> Path:
-    """Return a submission that leaves out a tap, but only for inputs of one length."""
+    """Return a submission that is wrong only for inputs of length 77, where it leaves out a tap."""
     text = (SUBMISSIONS / "flat_index.py").read_text()
     assert text.count(LOOP) == 1
     path = tmp_path / "rare.py"
@@ -41,9 +41,9 @@ def rare(tmp_path: Path) -> Path:
 
 @pytest.mark.thorough
 def test_smallest_configuration_of_a_rare_failure_is_found_and_replayed(rare: Path) -> None:
-    """The search finds the smallest configuration of a rare failure, and `--case` replays it.
+    """The search finds the smallest configuration that fails, and `--case` replays it.
 
-    The case's id alone gives its sizes. The report is like any other.
+    The name of the case contains all its sizes. The report has a diagnosis, like any other.
     """
     options = ("check", rare, "--reference", PROBLEM, "--seed", "3", "--grid", "own")
     folder = rare.parent
@@ -63,7 +63,7 @@ def test_smallest_configuration_of_a_rare_failure_is_found_and_replayed(rare: Pa
 
 @pytest.mark.thorough
 def test_right_submission_stays_right() -> None:
-    """A search that finds nothing adds a note on how much it tried, and no case."""
+    """A search without failures adds a note on how many configurations it tried, and no case."""
     options = ("--reference", PROBLEM, "--grid", "own", "--search", "3")
     done = harness("check", SUBMISSIONS / "flat_index.py", *options, folder=SUBMISSIONS.parent)
     assert done.status == 0, done.out
@@ -74,7 +74,7 @@ def test_right_submission_stays_right() -> None:
 
 @pytest.mark.thorough
 def test_pytest_has_a_test_for_the_search(rare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pytest's test of the search fails with what was found; only the option adds this test."""
+    """`--harness-search` adds test_search to pytest, which fails with what the search found."""
     # pytest cuts its summary to the terminal's width, and the folder's name is sometimes long.
     monkeypatch.setenv("COLUMNS", "500")
     options = (rare, "--reference", PROBLEM, "--grid", "own", "--harness-seed", "3")
@@ -89,7 +89,7 @@ def test_pytest_has_a_test_for_the_search(rare: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.thorough
 def test_search_is_of_a_whole_grid(rare: Path) -> None:
-    """`--search` refuses `--case`, and says what to leave out."""
+    """`--search` together with `--case` is refused, and the message says to leave out `--case`."""
     options = ("--reference", PROBLEM, "--case", SMALLEST, "--search", "1")
     done = harness("check", rare, *options, folder=rare.parent)
     assert done.status == 2
@@ -97,7 +97,7 @@ def test_search_is_of_a_whole_grid(rare: Path) -> None:
 
 
 def test_names_tell_all_sizes() -> None:
-    """A spelled name is read back to the same sizes; other text is not a name."""
+    """A case's name made from sizes is decoded to the same sizes; other texts give None."""
     for sizes in covering(ALL, 2):
         assert spelled(spell(sizes)) == sizes
     for name in (
@@ -112,10 +112,10 @@ def test_names_tell_all_sizes() -> None:
 
 
 def test_what_is_near_is_valid_and_changes_no_more_than_may_vary() -> None:
-    """A near configuration is valid and changes only what may vary.
+    """`near` returns a valid configuration that differs from a base only in given parameters.
 
-    It is not more work than the base or a drawn one. Numbers of the submission, and those beside
-    them, occur as sizes.
+    It is not more work than the base or a randomly drawn configuration. Numbers in the submission's
+    text, and the next smaller and larger ones, occur as sizes.
     """
     chance = random.Random(0)  # noqa: S311 - no secret
     base = Convolution(8, 8, 3, 2, 17, stride=2, groups=2)
@@ -128,7 +128,7 @@ def test_what_is_near_is_valid_and_changes_no_more_than_may_vary() -> None:
 
 
 def test_what_is_simpler_ends() -> None:
-    """Simplification always ends, at one position of one channel."""
+    """Repeated simplification of a configuration ends, at one position of one channel."""
     sizes: Convolution | None = Convolution(
         12, 6, 5, 3, 31, stride=3, padding=2, output_padding=1, dilation=2, groups=3, bias=True
     )

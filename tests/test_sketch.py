@@ -1,4 +1,4 @@
-"""The small map of a failing case, which is printed on a terminal alone."""
+"""The small map of a failing case's output, which is printed only on a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: str, encoding: str = "utf-8") -> str:
-    """Run a command on a terminal, and return what it prints."""
+    """Run a harness command on a pseudo-terminal, and return what it prints."""
     master, slave = pty.openpty()
     with os.fdopen(slave, "w", encoding=encoding, errors="replace") as terminal:
         monkeypatch.setattr(sys, "stdout", terminal)
@@ -45,7 +45,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: str, encoding: str 
 
 
 def test_map_shows_where_it_is_wrong() -> None:
-    """The map marks right and wrong positions in turn, and at its end those never written."""
+    """The map marks right, wrong and never written elements of an output with different signs."""
     lines = list(sketch(samples.wrong(), 200, colour=False))
     assert lines[0] == "  where k3-s2-1 is wrong, from [0, 0, 0] on:"
     assert len(lines) == 1 + 3 + 1
@@ -61,7 +61,7 @@ def test_map_shows_where_it_is_wrong() -> None:
 
 
 def test_map_has_what_is_written_beside_the_output() -> None:
-    """The map marks writes past the output's end with a sign of their own."""
+    """The map marks writes past the output's end with a sign for writes out of bounds."""
     wrong = samples.wrong()
     only = replace(wrong, cases=wrong.cases[4:5], smallest_failure="k3-s2-4")
     lines = list(sketch(only, 200, colour=False))
@@ -80,7 +80,7 @@ def test_terminal_gets_the_map(
     variable: str,
     is_coloured: bool,
 ) -> None:
-    """A terminal gets the map in colours, unless `--no-color` or NO_COLOR turns them off."""
+    """A terminal gets a failing case's map in colours, unless `--no-color` or NO_COLOR is set."""
     if variable:
         monkeypatch.setenv("NO_COLOR", variable)
     shown = on_terminal(monkeypatch, "report", str(recorded), *arguments)
@@ -92,14 +92,14 @@ def test_terminal_gets_the_map(
 def test_terminal_that_cannot_gets_text_alone(
     recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A terminal of another encoding, or a dumb one, gets the text alone."""
+    """A terminal that is not UTF-8, or has `TERM=dumb`, gets the report's text without the map."""
     assert "where k3" not in on_terminal(monkeypatch, "report", str(recorded), encoding="latin-1")
     monkeypatch.setenv("TERM", "dumb")
     assert "where k3" not in on_terminal(monkeypatch, "report", str(recorded))
 
 
 def test_pipe_gets_plain_text(recorded: Path) -> None:
-    """A pipe gets neither map nor colours."""
+    """A pipe gets the report's text without map and colours."""
     done = harness("report", recorded, folder=recorded.parent)
     assert done.status == 1
     assert "where k3" not in done.out

@@ -1,4 +1,4 @@
-"""Right kernels that take long: what is left out, and what the report says of it."""
+"""A right kernel that is slow on the simulator: which cases are left out, and the verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ INSTEAD = "k3-s1-b1x1x259-to256"
 
 
 def check(*ids: str, call_budget: int) -> Report:
-    """Return the report of the scanning kernel on the own configuration and some other cases."""
+    """Return the report of a slow kernel on the reference's own sizes and the cases `ids`.
+
+    The budget is the number of thread-instructions that one call may take.
+    """
     (submission,) = discover([SCANS]).submissions
     own = {case.id for case in cases_for(load(PROBLEM), submission) if case.label in OWN}
     return evaluate(request_for(SCANS, PROBLEM, *own, *ids, call_budget=call_budget))
@@ -26,7 +29,7 @@ def check(*ids: str, call_budget: int) -> Report:
 
 @pytest.mark.thorough
 def test_case_beyond_the_budget_is_left_out_with_a_note() -> None:
-    """A case beyond `--call-budget` is left out with a note, and a smaller case stands in for it.
+    """A case beyond `--call-budget` is left out with a note, and a smaller case is run instead.
 
     The kernel scans 65,541 inputs for as many outputs.
     """
@@ -47,7 +50,7 @@ def test_case_beyond_the_budget_is_left_out_with_a_note() -> None:
 
 @pytest.mark.thorough
 def test_who_leaves_out_much_does_not_pass() -> None:
-    """A kernel for which much is left out does not pass.
+    """A kernel does not pass if more than one case in ten is left out because it is slow.
 
     Otherwise a wrong kernel would only have to be slow where it is wrong.
     """

@@ -1,4 +1,4 @@
-"""Verdicts of `harness check` on submissions that work on several streams."""
+"""Verdicts of `harness check` on submissions that work on several CUDA streams."""
 
 from __future__ import annotations
 
@@ -217,9 +217,10 @@ _IN_PYTHON = ("in_python", "nobody_waits_for_torch")
 
 
 def write(folder: Path, *names: str) -> Path:
-    """Write a submission with all functions, and to `references` a reference for each of `names`.
+    """Write a submission with all functions of `RIGHT` and `WRONG`, and references for `names`.
 
-    A reference's argument selects the function, so that one build serves all.
+    The references lie in the folder `references`. A reference's argument selects the function, so
+    that one build serves all. Return the submission's path.
     """
     bodies = {**RIGHT, **WRONG}
     functions = (
@@ -246,12 +247,12 @@ def write(folder: Path, *names: str) -> Path:
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return what the simulator's verdict says of each function, by name."""
+    """Return the simulator's verdict on each function and the text below it, by function."""
     return verdicts(tmp_path_factory.mktemp("streams"), "simulator")
 
 
 def verdicts(folder: Path, device: str) -> dict[str, str]:
-    """Return the line of each verdict and what follows it, by reference."""
+    """Return the verdict on each function and the text below it, by the function's name."""
     path = write(folder, *RIGHT, *WRONG)
     options = ("--reference", "references", "--grid", "own", "--device", device)
     outcome = harness("check", path.name, *options, folder=folder)
@@ -267,16 +268,16 @@ def verdicts(folder: Path, device: str) -> dict[str, str]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_waits_for_one_another_is_right(lines: dict[str, str], name: str) -> None:
-    """Events, blocking streams and a host that waits order the work, which is then always right."""
+    """Work on several streams passes if events, blocking streams or a waiting host order it."""
     assert lines[name].startswith("passed"), lines[name]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", WRONG)
 def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
-    """Work that does not wait fails, since one of two orders that CUDA allows gives wrong numbers.
+    """Work on a stream that does not wait for other work fails.
 
-    Most GPUs never show that order.
+    CUDA allows an order of the work that gives wrong numbers, though most GPUs never show it.
     """
     assert lines[name].startswith("failed"), lines[name]
 
@@ -284,7 +285,7 @@ def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", NOT_AWAITED)
 def test_work_that_nobody_waits_for_is_named(lines: dict[str, str], name: str) -> None:
-    """The message names the kernel or operator whose work nothing waits for."""
+    """The message names the kernel or operator whose work the caller's stream does not wait for."""
     expected = f"{NOT_AWAITED[name]}: runs on a stream that the caller's stream does not wait for"
     assert f"own configuration failed: racecheck: {expected}" in lines[name].split("\n")[0]
 
@@ -294,7 +295,7 @@ def test_work_that_nobody_waits_for_is_named(lines: dict[str, str], name: str) -
 def test_what_follows_from_work_that_nobody_waits_for_is_counted(
     lines: dict[str, str], name: str
 ) -> None:
-    """Missing outputs and missing work follow from late work, and are only counted."""
+    """If nothing waits for a kernel, wrong outputs that follow from it are only counted."""
     assert re.search(r"\nthis also explains \d+ wrong outputs?\b.*, not listed here\n", lines[name])
     for consequence in ("never written", "none of its own kernels", "differ from", "diagnosis: "):
         assert consequence not in lines[name]

@@ -14,13 +14,16 @@ BUDGET_SECONDS = 480.0
 
 
 def test_quick_tier_is_within_its_budget() -> None:
-    """The quick tier stays within its budget; `benchmarks/test_seconds.py` renews the record."""
+    """The recorded times of the quick tests add up to at most the budget of 480 seconds.
+
+    `benchmarks/test_seconds.py` renews the record.
+    """
     quick = json.loads(RECORD.read_text())["quick"]
     assert sum(quick.values()) <= BUDGET_SECONDS
 
 
 def test_every_file_is_in_the_record(request: pytest.FixtureRequest) -> None:
-    """Every file of tests is in the record, since an unmeasured file could take any time."""
+    """Every test file is in the record of times, since an unmeasured file could take any time."""
     record = json.loads(RECORD.read_text())
     recorded = {ROOT / name for files in record.values() for name in files}
     new = {item.path for item in request.session.items} - recorded

@@ -1,4 +1,4 @@
-"""Verdicts on submissions whose inputs have more numbers than 32 bits can count."""
+"""Verdicts on submissions in vast cases, whose tensors exceed what 32 bits can count."""
 
 from __future__ import annotations
 
@@ -135,21 +135,24 @@ SILENT = SOURCE.replace("(long long)", "1LL * ").replace("1LL << 31", "200000000
 
 
 def check(way: str, folder: Path, text: str = SOURCE, name: str = PLAIN) -> Report:
-    """Return the report on a vast case of a submission that goes this way."""
+    """Return the report on one vast case of a submission, whose variable WAY is set to `way`.
+
+    WAY selects the kernels that the submission runs.
+    """
     path = folder / "ways.py"
     path.write_text(text.replace('WAY = "right"', f'WAY = "{way}"'))
     return evaluate(request_for(path, PROBLEM, name))
 
 
 def notes_of(report: Report) -> list[str]:
-    """Return the notes of a report on vast inputs."""
+    """Return the notes of a report that are about vast inputs."""
     notes = [note for case in report.cases for note in case.notes]
     return [note for note in notes if any(words in note for words in WORDS.values())]
 
 
 @pytest.mark.parametrize("name", [PLAIN, STRIDED, WIDE])
 def test_who_counts_in_64_bits_passes(tmp_path: Path, name: str) -> None:
-    """A kernel that counts in 64 bits passes without a note."""
+    """A kernel that counts in 64 bits passes a vast case without a note."""
     report = check("right", tmp_path, name=name)
     assert report.verdict == "passed", report.message
     assert notes_of(report) == []
@@ -171,7 +174,10 @@ def test_who_counts_in_64_bits_passes(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_what_wraps_around_fails(tmp_path: Path, way: str, name: str, expected: str) -> None:
-    """A kernel fails if an index or a count wraps around, to a negative or to a small number."""
+    """A kernel fails a vast case if an index or a count wraps around at 31 or 32 bits.
+
+    The index or count may become negative, or too small.
+    """
     report = check(way, tmp_path, name=name)
     assert report.verdict == "failed"
     assert expected in report.message
@@ -180,7 +186,7 @@ def test_what_wraps_around_fails(tmp_path: Path, way: str, name: str, expected: 
 
 @pytest.mark.thorough
 def test_who_promises_nothing_gets_a_note(tmp_path: Path) -> None:
-    """A kernel that never mentions so many numbers gets a note, as it was not written for them."""
+    """A wrong kernel whose text does not mention 64 bits passes a vast case with a note."""
     assert not claims_to_handle(SILENT, "rows")
     report = check("read in 31", tmp_path, SILENT)
     assert report.verdict == "passed", report.message
@@ -192,8 +198,8 @@ def test_who_promises_nothing_gets_a_note(tmp_path: Path) -> None:
 def test_where_nothing_is_known_nothing_is_said(tmp_path: Path, way: str) -> None:
     """A submission that refuses vast inputs passes without a note.
 
-    So does a submission of which a few blocks do not show what all blocks would do. Examples have
-    atomics, a loop, two kernels or an operator of torch.
+    Only a few blocks of a vast case run. A submission passes, too, if these do not show what all
+    blocks would do. Examples have atomics, a loop, two kernels or an operator of torch.
     """
     report = check(way, tmp_path)
     assert report.verdict == "passed", report.message
@@ -201,7 +207,7 @@ def test_where_nothing_is_known_nothing_is_said(tmp_path: Path, way: str) -> Non
 
 
 def test_no_room_for_addresses_is_no_fault(tmp_path: Path) -> None:
-    """A vast case is left out if no addresses remain for it, and that is not a fault.
+    """A vast case passes without a note if the simulator has no addresses left for its tensors.
 
     No address is used twice.
     """
@@ -216,7 +222,7 @@ def test_no_room_for_addresses_is_no_fault(tmp_path: Path) -> None:
 
 
 def test_gpu_has_no_vast_cases() -> None:
-    """A GPU has no vast cases: on the simulator, most of their memory does not exist."""
+    """A GPU has no vast cases: only the simulator can offer addresses for memory that is absent."""
     path = SUBMISSIONS / "flat_index.py"
     assert not [c for c in request_for(path, PROBLEM, device="cuda").cases if c.label == "vast"]
     ids = [case.id for case in request_for(path, PROBLEM).cases if case.label == "vast"]
@@ -227,9 +233,9 @@ def test_gpu_has_no_vast_cases() -> None:
 @pytest.mark.parametrize("arrangement", [way for way in VAST if way != "wide"])
 @pytest.mark.parametrize("step", [1, 4])
 def test_parts_lie_within_and_apart(arrangement: VastArrangement, step: int) -> None:
-    """The parts of a vast input and output lie within it and do not overlap.
+    """The parts of a vast tensor that are checked lie within the tensor and do not overlap.
 
-    Some lie beyond what 32 bits count, except in the arrangement `long`.
+    Some parts lie beyond what 32 bits can count, except in the arrangement `long`.
     """
     made = vast(arrangement, (2, 1, 64), (2, 1, 63 * step + 3), step)
     sides = (
@@ -254,9 +260,10 @@ def test_parts_lie_within_and_apart(arrangement: VastArrangement, step: int) -> 
 
 
 def test_blocks_of_a_launch_are_chosen() -> None:
-    """The blocks at each end of a dimension are chosen, and those that work on a part.
+    """`chosen_blocks` selects the blocks at both ends of a dimension and those near given parts.
 
-    Blocks may take parts in order or in turns.
+    Blocks may take parts of the data in order: a part is given as a fraction of the whole. They may
+    also take parts in turns: a part is given as a number.
     """
     near = Near((0.5,), (1_000_003,))
     assert chosen_blocks(Geometry((1024, 1, 1), (32, 1, 1)), near) == ()

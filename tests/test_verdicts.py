@@ -1,6 +1,6 @@
 """Verdicts of `harness check` on submissions with one mistake each.
 
-All are flat_index.py with another `forward` or constructor, so that they share its build.
+Most are flat_index.py with another `forward` or constructor, so that they share its build.
 """
 
 from __future__ import annotations
@@ -68,13 +68,16 @@ def with_forward(body: str) -> str:
 
 
 def _lines(body: str) -> str:
-    """Return the lines of a forward, from statements that semicolons separate."""
+    """Return the body of a forward method that defines `run` and executes the given statements.
+
+    Semicolons separate the statements.
+    """
     run = f"        run = lambda x, w: {RIGHT}\n"
     return run + "".join(f"        {line}\n" for line in body.split(";"))
 
 
 def with_forwards(bodies: list[str]) -> str:
-    """Return the submission with another body of forward for each case, in the cases' order."""
+    """Return the submission with one body of forward for each case, in the order of the cases."""
     constructed = "        super().__init__()\n"
     assert FORWARD in ORIGINAL
     assert constructed in ORIGINAL
@@ -117,7 +120,10 @@ STALE = {
 
 @pytest.fixture(scope="module")
 def wrong(tmp_path_factory: pytest.TempPathFactory) -> dict[str, CaseReport]:
-    """Return the report of a case for each body of forward and the right one, from one worker."""
+    """Return the report of one case for each wrong body of forward, and for the right one.
+
+    A single worker process runs all of them.
+    """
     bodies = [*WRONG_KINDS, *STALE, "return run(x, self.weight)"]
     folder = tmp_path_factory.mktemp("wrong")
     report = check(with_forwards(bodies), folder, len(bodies), own=False)
@@ -136,7 +142,7 @@ def test_output_of_the_wrong_kind_fails(wrong: dict[str, CaseReport], body: str)
 @pytest.mark.thorough
 @pytest.mark.parametrize("body", STALE)
 def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], body: str) -> None:
-    """A cache that ignores new values in the same storage, or new weights, is found."""
+    """A submission that caches outputs by address, or caches weights, fails with a diagnosis."""
     assert wrong[body].verdict == "failed"
     assert wrong[body].diagnosis.startswith(STALE[body])
 
@@ -146,7 +152,7 @@ def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], 
 def test_what_is_kept_is_told_in_any_order_of_calls(seed: int) -> None:
     """The diagnosis of a cache is the same in any order of calls.
 
-    A cache by address has nothing for a call in new memory, and that changes no diagnosis.
+    A cache by address is right in a call with new memory, which must not change the diagnosis.
     """
     (submission,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
     problem = load(PROBLEM)
@@ -173,7 +179,7 @@ def test_right_case_among_wrong_ones_passes(wrong: dict[str, CaseReport]) -> Non
 
 
 def test_lower_precision_is_a_class_and_not_a_failure(tmp_path: Path) -> None:
-    """Operands rounded to bfloat16 give the class bf16, whatever the output's dtype."""
+    """Operands rounded to bfloat16 give the precision class bf16, whatever the output's dtype."""
     body = "return run(x.bfloat16().float(), self.weight.bfloat16().float())"
     report = check(with_forward(body), tmp_path, 6)
     assert (report.verdict, report.precision) == ("passed", "bf16")
@@ -181,7 +187,7 @@ def test_lower_precision_is_a_class_and_not_a_failure(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
-    """Weights that a seed initialises otherwise than the reference's give a note and no failure."""
+    """Weights whose initial values differ from the reference's for one seed give only a note."""
     init = "nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))"
     assert init in ORIGINAL
     other = check(ORIGINAL.replace(init, "nn.init.normal_(self.weight)"), tmp_path, 2)
@@ -194,7 +200,7 @@ def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["json", "torch"])
 def test_file_may_be_called_as_a_module_is(tmp_path: Path, name: str) -> None:
-    """A submission may have the name of a module, and does not take that module's place."""
+    """A submission may be called json.py or torch.py, and does not hide the module of that name."""
     path = tmp_path / f"{name}.py"
     path.write_text(ORIGINAL)
     options = ("--reference", PROBLEM, "--case", "reduced")
@@ -203,7 +209,7 @@ def test_file_may_be_called_as_a_module_is(tmp_path: Path, name: str) -> None:
 
 
 def test_declining_the_problems_own_configuration_fails(tmp_path: Path) -> None:
-    """A submission that declines the problem's own configuration fails; it may decline others."""
+    """A submission that declines the reference's own configuration fails; it may decline others."""
     first = "        super().__init__()\n"
     refusal = f"{first}        if in_channels > 100:\n            raise ValueError('too wide')\n"
     report = check(ORIGINAL.replace(first, refusal, 1), tmp_path, 2)
@@ -215,7 +221,7 @@ def test_declining_the_problems_own_configuration_fails(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) -> None:
-    """A forward that refuses what its constructor accepted fails; only a constructor declines."""
+    """A forward that refuses what the constructor accepted fails; only constructors may decline."""
     body = "assert x.shape[2] >= 40, 'too short';return run(x, self.weight)"
     report = check(with_forward(body), tmp_path, 60)
     assert report.verdict == "failed"
@@ -234,9 +240,10 @@ def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) ->
     "size", ["const int64_t batch = x.size(0);", "const int64_t out_channels = weight.size(1);"]
 )
 def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path, size: str) -> None:
-    """A submission may refuse more rows or channels than a grid has blocks.
+    """A submission may refuse more rows or channels than a CUDA grid has blocks.
 
-    The case with so many is declined, and the other one passes.
+    Of the cases with 65,537 rows and with 65,537 channels, the refused one is declined. The other
+    one passes.
     """
     name = size.split()[2]
     why = f'TORCH_CHECK({name} < 65536, "too many rows");'
@@ -251,9 +258,9 @@ def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path, size: s
 @pytest.mark.thorough
 @pytest.mark.parametrize("step", ["b += gridDim.z", "co += gridDim.y"])
 def test_loops_over_more_rows_than_a_grid_has_blocks_go_round(tmp_path: Path, step: str) -> None:
-    """A loop over rows or channels is wrong if it has no second turn.
+    """A kernel's loop over rows or channels fails if it never makes a second iteration.
 
-    Only cases with more rows or channels than a grid has blocks need one.
+    Only cases with more rows or channels than a CUDA grid has blocks need a second iteration.
     """
     text = (SUBMISSIONS / "grid3d.py").read_text()
     assert step in text
@@ -265,7 +272,7 @@ def test_loops_over_more_rows_than_a_grid_has_blocks_go_round(tmp_path: Path, st
 
 
 def of_many_rows(text: str, folder: Path) -> Sequence[CaseReport]:
-    """Return the reports of the cases with more of a size than a grid has blocks along y and z."""
+    """Return the reports of the two cases with 65,537 rows or channels, too many for a grid."""
     path = folder / "grid3d.py"
     path.write_text(text)
     (submission,) = discover([path]).submissions
@@ -276,7 +283,7 @@ def of_many_rows(text: str, folder: Path) -> Sequence[CaseReport]:
 
 @pytest.mark.thorough
 def test_defaults_must_be_the_references(tmp_path: Path) -> None:
-    """A constructor with another default than the reference's fails if the argument is left out."""
+    """A constructor whose default differs from the reference's fails cases that rely on it."""
     report = check(ORIGINAL.replace("padding: int = 0,", "padding: int = 1,", 1), tmp_path, 60)
     assert report.verdict == "failed"
     failed = [case for case in report.cases if case.verdict == "failed"]
@@ -288,9 +295,9 @@ def test_defaults_must_be_the_references(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_default_is_named_beside_arguments_that_are_always_left_out(tmp_path: Path) -> None:
-    """The diagnosis names the wrong default, though all failing cases leave out others as well.
+    """The diagnosis names the wrong default, even if failing cases leave out other arguments, too.
 
-    These are the arguments with which the submission declines.
+    The submission declines all cases that have those other arguments.
     """
     text = (SUBMISSIONS / "grid3d.py").read_text()
     assert "padding: int = 0," in text
@@ -304,9 +311,9 @@ def test_default_is_named_beside_arguments_that_are_always_left_out(tmp_path: Pa
 
 @pytest.mark.thorough
 def test_order_of_parameters_that_is_not_the_references_is_noted(tmp_path: Path) -> None:
-    """Another order of the constructor's parameters gives a note.
+    """Constructor parameters in another order than the reference's give a note.
 
-    KernelBench passes arguments by position, and would get another model.
+    KernelBench passes arguments by position, and would build another model.
     """
     swapped = ORIGINAL.replace(
         "        in_channels: int,\n        out_channels: int,",
@@ -335,7 +342,10 @@ def test_missing_parameter_fails(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_simulator_lacks_is_named(tmp_path: Path, statement: str, missing: str) -> None:
-    """An unknown instruction or runtime call is unsupported by name, and never a wrong number."""
+    """An instruction or runtime call that the simulator lacks gives `unsupported`, with its name.
+
+    It never gives a wrong number.
+    """
     call = "" if statement else "cudaGraph_t graph; cudaGraphCreate(&graph, 0);"
     path = tmp_path / "small.py"
     path.write_text(f'''
@@ -387,7 +397,7 @@ OUT_IN = with_forward("return run(x, self.weight.transpose(0, 1).flip(2).contigu
 
 @pytest.mark.thorough
 def test_failure_that_explains_most_is_shown_first(tmp_path: Path) -> None:
-    """The own configuration's failure is shown first, and other failures are counted after it."""
+    """The failure at the reference's own sizes is shown first; other failures are counted later."""
     path = tmp_path / "flat_index.py"
     path.write_text(OUT_IN)
     problem = REFERENCE / "conv_transpose1d_dilated.py"
@@ -419,9 +429,9 @@ def test_failure_that_explains_most_is_shown_first(tmp_path: Path) -> None:
     ],
 )
 def test_case_may_have_more_rows_than_the_author(changes: dict[str, Any], expected: bool) -> None:
-    """A size above 65,535 counts if the reference's own size is not as large.
+    """`has_more_rows` is True for a size above 65,535, unless the reference's own is as large.
 
-    It may be a product of neighbouring sizes, or an argument.
+    The size may be a product of neighbouring sizes, or an argument.
     """
     own = replace(load(PROBLEM), inputs=(InputSpec((16, 32, 128), "float32"),))
     case = case_again(own, ANY, "case", "grid", own.arguments, own.input_shapes, {}, seed=0)

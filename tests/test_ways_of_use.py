@@ -76,7 +76,7 @@ class ModelNew(nn.Module):
 
 
 def check(built: str, forward: str, folder: Path, *options: str) -> Report:
-    """Return the report of a submission that builds something and calls it in forward."""
+    """Return the report of a submission, for the text of its builds and of its forward."""
     lines = "".join(f"        {line}\n" for line in forward.splitlines())
     return check_on(REFERENCE, BUILD + built + MODEL + lines, folder, *options)
 
@@ -126,7 +126,7 @@ def test_two_extensions_of_one_name_are_two(tmp_path: Path, second: str, verdict
     ("size", "verdict"), [("x.numel()", "passed"), ("x.numel() - 1", "failed")]
 )
 def test_library_is_opened_by_ctypes(tmp_path: Path, size: str, verdict: str) -> None:
-    """A build without a Python module is a path, whose functions ctypes calls."""
+    """`load_inline` with `is_python_module=False` returns a path, whose functions ctypes calls."""
     call = f"library.launch(x.data_ptr(), out.data_ptr(), {size})"
     forward = f"out = torch.empty_like(x)\n{call}\nreturn out"
     report = check(LIBRARY, forward, tmp_path, *OWN)
@@ -137,7 +137,10 @@ def test_library_is_opened_by_ctypes(tmp_path: Path, size: str, verdict: str) ->
 @pytest.mark.usefixtures("sandbox")
 @pytest.mark.parametrize("built", [BESIDE, WRITTEN], ids=["build directory", "source"])
 def test_submission_writes_beside_its_file(tmp_path: Path, built: str) -> None:
-    """Builds and sources beside the file are in the sandbox; the real folder stays as it is."""
+    """Files that a submission writes beside its own exist only in the sandbox.
+
+    The real folder stays as it is.
+    """
     report = check(built, "return relu(x)", tmp_path, *OWN)
     assert report.verdict == "passed", report.message
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"combine.py", "reference.py"}
@@ -157,7 +160,10 @@ READS = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("place", READS)
 def test_constants_of_the_reference_are_shared(tmp_path: Path, place: str) -> None:
-    """A submission reads the constants of each configuration, and a note says so."""
+    """A submission can read the reference's constants, with each case's values.
+
+    A note says so.
+    """
     built, reads = READS[place]
     report = check(RELU + built, f"{reads}\nreturn relu(x)", tmp_path)
     assert (report.verdict, report.message) == ("passed", "")
@@ -166,7 +172,7 @@ def test_constants_of_the_reference_are_shared(tmp_path: Path, place: str) -> No
 
 
 def test_only_constants_of_the_reference_are_shared(tmp_path: Path) -> None:
-    """The reference's code is not available to a submission."""
+    """A submission cannot use the reference's classes, only its constants."""
     report = check(RELU, "return relu(Model()(x))", tmp_path, *OWN)
     assert report.verdict == "error"
     assert "NameError: name 'Model' is not defined" in report.message

@@ -14,7 +14,10 @@ from tests.support import REFERENCE, ROOT, SUBMISSIONS, page_data, run
 
 @pytest.mark.thorough
 def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
-    """An installed wheel has everything that a check needs, without the source tree."""
+    """An installed wheel can run `harness check --html`, without the source tree.
+
+    It contains py.typed, too.
+    """
     source = tmp_path / "source"
     source.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):

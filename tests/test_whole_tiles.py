@@ -1,4 +1,4 @@
-"""Fast paths of the tensor core submissions: whole tiles, several of them for each block."""
+"""Fast paths of the tensor core submissions: whole tiles, and several tiles for each block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MULTIPROCESSORS = 2
 
 
 def whole_tiles(*shape: int, **arguments: int) -> Case:
-    """Return a case with more positions than a tile has."""
+    """Return a case with more positions than a kernel's tile, for an input shape and arguments."""
     return Case(
         id="whole-tiles",
         label="grid",
@@ -47,7 +47,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def checked() -> dict[tuple[str, str], Report]:
-    """Return the report of every submission for every problem."""
+    """Return the report of each tensor core submission on each reference, by their names."""
     return {
         (name, problem): evaluate(request(SUBMISSIONS / f"{name}.py", problem, case))
         for name in PRECISIONS
@@ -56,7 +56,7 @@ def checked() -> dict[tuple[str, str], Report]:
 
 
 def request(path: Path, problem: str, case: Case) -> Request:
-    """Return a request for one case, which the grid does not have."""
+    """Return a request to check a submission on one case that is not in the grid."""
     reference = REFERENCE / f"{problem}.py"
     return Request(path, reference, "simulator", cases=(case,), is_whole=False)
 
@@ -67,7 +67,10 @@ def request(path: Path, problem: str, case: Case) -> Request:
 def test_whole_tiles_are_right(
     checked: dict[tuple[str, str], Report], name: str, problem: str
 ) -> None:
-    """A submission is right within tiles, at their edges and from tile to tile, in its class."""
+    """A submission passes a case of several tiles, in its precision class and without findings.
+
+    So it is right within tiles, at their edges, and from one tile to the next.
+    """
     report = checked[name, problem]
     assert report.verdict == "passed", report.message
     (case,) = report.cases

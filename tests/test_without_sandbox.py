@@ -14,7 +14,7 @@ HONEST = ROOT / "tests" / "faults" / "honest.py"
 
 
 def test_missing_sandbox_is_one_line(without_sandbox: Path, tmp_path: Path) -> None:
-    """Both front ends report a missing sandbox once, with the reason and what to do.
+    """Both `harness check` and pytest report a missing sandbox once, with the reason and a remedy.
 
     The submission is checked nevertheless.
     """
@@ -32,7 +32,7 @@ def test_missing_sandbox_is_one_line(without_sandbox: Path, tmp_path: Path) -> N
 
 
 def test_machine_readable_output_stays_so(without_sandbox: Path, tmp_path: Path) -> None:
-    """The note on a missing sandbox is on standard error if standard output is for reports."""
+    """The note on a missing sandbox goes to standard error if `--json -` writes reports."""
     nothing = tmp_path / "notes.py"
     nothing.write_text("")
     done = harness("check", nothing, "--reference", REFERENCE, "--json", "-", folder=tmp_path)
@@ -43,7 +43,7 @@ def test_machine_readable_output_stays_so(without_sandbox: Path, tmp_path: Path)
 def test_untrusted_files_are_refused_without_a_sandbox(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`--untrusted` without a sandbox runs nothing, and one line names the missing layers."""
+    """`--untrusted` without a sandbox runs nothing, and names the sandbox's missing layers."""
     monkeypatch.setenv("PATH", str(tmp_path))
     done = harness("check", HONEST, "--untrusted", "--reference", REFERENCE, folder=tmp_path)
     assert (done.status, done.out) == (2, "")

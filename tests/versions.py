@@ -1,7 +1,7 @@
-"""Other versions of the references in references/: wrong ones, and right ones in other forms.
+"""Other versions of the references in tests/references: wrong ones, and right ones.
 
 A version is another body of `forward`. Wrong versions have mistakes that people make in kernels.
-Right versions sum in other orders, or compute in another way. All of them compute in float32.
+Right versions sum in other orders, or compute in another way. All versions compute in float32.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Versions:
-    """Bodies of `forward` for one reference, by a description.
+    """Other bodies of `forward` for one reference.
 
     Attributes:
-        wrong: Bodies that do not compute what the reference does.
-        right: Bodies that compute what the reference does, except for rounding.
+        wrong: Bodies that do not compute what the reference does, by a description.
+        right: Bodies that compute what the reference does, except for rounding, by a description.
     """
 
     wrong: Mapping[str, str]
@@ -72,12 +72,18 @@ def _layers(
     mixed: str = "x + layer.mixed(layer.second_norm(x))",
     output: str = "self.norm(x)",
 ) -> str:
-    """Return the forward of encoder_layers.py, with some of its parts replaced."""
+    """Return a body of `forward` for encoder_layers.py, made of these pieces.
+
+    The default pieces compute what the reference does.
+    """
     return _LAYER.format(layers=layers, attended=attended, mixed=mixed, output=output)
 
 
 def _gated(memory: str = "f * c + i * g", state: str = "o * torch.tanh(c)") -> str:
-    """Return a forward of gated_recurrence.py, with other updates of cell and hidden state."""
+    """Return a body of `forward` for gated_recurrence.py, with these updates of cell and state.
+
+    The default updates compute what the reference does.
+    """
     return _GATES.format(memory=memory, state=state)
 
 
@@ -85,7 +91,7 @@ _SHUFFLED = "y = y.unflatten(1, (self.groups, -1)).transpose(1, 2).flatten(1, 2)
 
 
 def _in_one_pass(x: str, dims: str) -> str:
-    """Return statements that compute mean and variance in one pass."""
+    """Return statements that compute mean and variance of `x` over `dims` in one pass."""
     return _FROM_SQUARES.format(x=x, dims=dims)
 
 

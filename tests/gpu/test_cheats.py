@@ -34,7 +34,7 @@ LARGE = {
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the corpus's problem at a size that is worth timing."""
+    """Return the reference of tests/adversarial at a larger size, which is worth timing."""
     text = (CORPUS / "conv_transpose1d_small.py").read_text()
     for small, large in LARGE.items():
         assert small in text
@@ -45,7 +45,10 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def request(reference: Path, name: str) -> Request:
-    """Return a request to check the problem's own configuration on the GPU."""
+    """Return a request to check a cheat or honest submission at the reference's own sizes.
+
+    The check runs on the GPU.
+    """
     path = CORPUS / ("honest" if name in HONEST else "cheats") / f"{name}.py"
     deadlines = Deadlines(step=60)
     return request_for(path, reference, "native", device="cuda", deadlines=deadlines)
@@ -53,14 +56,14 @@ def request(reference: Path, name: str) -> Request:
 
 @pytest.fixture(scope="module")
 def checked(reference: Path) -> Mapping[str, Report]:
-    """Return the report of every such cheat, and of every honest submission."""
+    """Return the report of every cheat that needs a GPU, and of every honest submission."""
     with Processes(JOBS) as pool:
         pending = {name: pool.submit(request(reference, name)) for name in (*ON_GPU, *HONEST)}
         return {name: future.result() for name, future in pending.items()}
 
 
 def told_by_timing(reference: Path, report: Report) -> str:
-    """Return what timing says of a submission that passed its check, beside the plain reference."""
+    """Time a submission that passed its check beside eager PyTorch, and return the findings."""
     asked = request(reference, report.submission)
     assert report.precision is not None
     plan = SpeedPlan(
@@ -78,7 +81,10 @@ def told_by_timing(reference: Path, report: Report) -> str:
 
 @pytest.mark.parametrize("name", ON_GPU)
 def test_cheat_is_caught(reference: Path, checked: Mapping[str, Report], name: str) -> None:
-    """The check or the timing names what the cheat did; a cheat without effect is just timed."""
+    """The report or the timing of a cheat names what the cheat did.
+
+    A cheat without effect is timed without a finding.
+    """
     report = checked[name]
     told = f"{report.verdict}\n{text_of(report)}"
     if report.verdict == "passed":
@@ -88,5 +94,5 @@ def test_cheat_is_caught(reference: Path, checked: Mapping[str, Report], name: s
 
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_is_not_accused(checked: Mapping[str, Report], name: str) -> None:
-    """An honest submission passes all checks that only run on a GPU, such as of kernels' names."""
+    """An honest submission passes the checks that run only on a GPU, such as of kernels' names."""
     assert checked[name].verdict == "passed", text_of(checked[name])

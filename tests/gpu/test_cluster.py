@@ -1,4 +1,4 @@
-"""Times on a cluster: each measurement has a GPU to itself, whichever interface asks for it."""
+"""Speed measurements on a Dask cluster: each one has a GPU to itself, in every interface."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Interval:
-    """The time in which a task ran, and its worker, which has one GPU."""
+    """The start and end of a task in seconds, and the worker that ran it, which has one GPU."""
 
     task: str
     worker: str
@@ -69,7 +69,7 @@ class Interval:
 
 
 def intervals(stream: list[Mapping[str, Any]]) -> list[Interval]:
-    """Return the intervals of the tasks that computed something."""
+    """Return the intervals of the computing tasks in a task stream of Dask."""
     return [
         Interval(str(task["key"]), task["worker"], part["start"], part["stop"])
         for task in stream
@@ -79,7 +79,10 @@ def intervals(stream: list[Mapping[str, Any]]) -> list[Interval]:
 
 
 def test_who_is_timed_has_the_gpu_alone(scheduler: str, folder: Path) -> None:
-    """A measurement has its GPU alone: evaluations wait, and the result gives a reward."""
+    """A measurement has its GPU alone, since evaluations and other measurements wait.
+
+    The speed result gives a reward.
+    """
     options = harness.Options(grid="own", device="cuda", speed_seconds=2.0)
     reference = folder / "reference.py"
     # Dask's function has no type annotations.
@@ -109,7 +112,10 @@ def test_who_is_timed_has_the_gpu_alone(scheduler: str, folder: Path) -> None:
 
 
 def test_who_answers_from_memory_is_not_timed(scheduler: str, folder: Path) -> None:
-    """A wrong output during timing reaches the program as a ContenderError."""
+    """A future of `Client.measure` raises ContenderError if an output during timing is wrong.
+
+    Here the submission returns the output of an earlier call.
+    """
     source = PLAIN + RETURNS_WHAT_IT_REMEMBERS
     options = harness.Options(grid="own", device="cuda", speed_seconds=2.0)
     with harness.Client("dask", scheduler=scheduler, options=options) as client:
@@ -121,7 +127,7 @@ def test_who_answers_from_memory_is_not_timed(scheduler: str, folder: Path) -> N
 
 
 def test_pytest_times_on_the_cluster(scheduler: str, folder: Path) -> None:
-    """Two submissions' rows and stored results are as on a GPU of this machine."""
+    """Pytest times two submissions on the cluster, and stores a result for each of them."""
     for number, name in enumerate(("mine", "other")):
         (folder / f"{name}.py").write_text(COPIES[number])
     done = pytest_(
@@ -137,7 +143,7 @@ def test_pytest_times_on_the_cluster(scheduler: str, folder: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 def test_gate_compares_both_sides_on_one_gpu(scheduler: str, folder: Path) -> None:
-    """A version that differs by a comment is as fast as its base."""
+    """`harness gate` finds that a version which differs by a comment is as fast as its base."""
     (folder / "mine.py").write_text(HONEST)
     for words in (
         ("init", "-q"),

@@ -1,4 +1,4 @@
-"""The device process in front of a GPU: launches, and the record of each write's author."""
+"""The device process with a real GPU: its launches, and its record of the writers of memory."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """Return the output of `harness check` on all submissions, on the GPU."""
+    """Return the outcome of `harness check` on the submissions of `CODES`, on the GPU."""
     folder = tmp_path_factory.mktemp("device")
     files: list[Path] = []
     for name, code in CODES.items():
@@ -129,6 +129,9 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 @pytest.mark.parametrize("name", LINES)
 def test_the_verdict_is_by_the_device_s_own_record(outcome: Outcome, name: str) -> None:
-    """The verdict rests on the device's own record of launches and writes, not on the worker."""
+    """The verdict rests on the launches and writes that the device process has recorded.
+
+    It does not rest on the worker.
+    """
     lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
     assert any(line.startswith(f"{name} on double: {LINES[name]}") for line in lines), outcome.out

@@ -1,4 +1,4 @@
-"""Shares of a GPU's memory, between real processes; this needs no GPU."""
+"""`MemoryBudget`, which shares a GPU's memory between processes; the tests need no GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ with MemoryBudget("gpu", 100, Path(sys.argv[1])).share(int(sys.argv[2])):
 
 
 def holder(folder: Path, size: int) -> subprocess.Popen[str]:
-    """Start a process that asks for a share, reports it, and holds it until its input ends."""
+    """Start a process that asks for a share of memory and prints `held` when it has the share.
+
+    The process holds the share until its standard input ends.
+    """
     return subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(folder), str(size)],
         env=interpreter.environment(),
@@ -45,7 +48,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.thorough
 def test_as_many_as_fit_at_a_time(tmp_path: Path) -> None:
-    """Shares that fit together are held at once; another waits until one of them is returned."""
+    """Shares of memory that fit together are held at once; a further one waits for room."""
     first, second = holder(tmp_path, 40), holder(tmp_path, 50)
     assert has_it(first)
     assert has_it(second)
@@ -64,7 +67,7 @@ def test_as_many_as_fit_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("size", [60, 1000])
 def test_share_of_a_killed_process_is_free(tmp_path: Path, size: int) -> None:
-    """The share of a killed process is free again.
+    """The share of memory of a killed process is free again.
 
     A share larger than the whole memory is granted when no other share is held.
     """
@@ -79,7 +82,7 @@ def test_share_of_a_killed_process_is_free(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.thorough
 def test_broken_account_is_begun_anew(tmp_path: Path) -> None:
-    """A damaged account file, as after a power failure, is replaced."""
+    """A damaged file of held shares, as after a power failure, is replaced."""
     first = holder(tmp_path, 100)
     assert has_it(first)
     end(first)

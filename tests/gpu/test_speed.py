@@ -91,7 +91,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def timed(folder: Path, source: str, *options: str) -> Outcome:
-    """Time a submission, and return the output of its tests."""
+    """Run test_speed on a submission, and return pytest's outcome."""
     (folder / "mine.py").write_text(source)
     return pytest_(
         "mine.py::test_speed", "--reference", "reference.py", "--speed-seconds", "5", *options,
@@ -102,7 +102,7 @@ def timed(folder: Path, source: str, *options: str) -> Outcome:
 def test_an_honest_submission(folder: Path) -> None:
     """An honest submission is timed beside six baselines.
 
-    pytest-benchmark's JSON and the stored result have the same figures.
+    The JSON file of pytest-benchmark and the stored result have the same figures.
     """
     done = timed(folder, HONEST, "--benchmark-json", "benchmark.json")
     assert done.status == 0, done.out
@@ -122,7 +122,7 @@ def test_an_honest_submission(folder: Path) -> None:
 
 
 def test_rows_have_the_submissions_names_and_each_baseline_once(folder: Path) -> None:
-    """The table of two submissions has a row named after each, and six rows of baselines."""
+    """The benchmark table of two submissions has a row named after each, and six baselines."""
     (folder / "other.py").write_text(HONEST)
     done = timed(folder, HONEST, "other.py::test_speed", "--benchmark-json", "benchmark.json")
     assert done.status == 0, done.out
@@ -133,9 +133,9 @@ def test_rows_have_the_submissions_names_and_each_baseline_once(folder: Path) ->
 
 
 def test_an_output_of_an_earlier_call(folder: Path) -> None:
-    """An output of an earlier call is wrong, because every call has its own values.
+    """A submission that returns an earlier call's output fails during timing.
 
-    The submission cannot know the checksum that detects it.
+    Every call has its own input values. The submission cannot know the checksum that detects it.
     """
     done = timed(folder, PLAIN + RETURNS_WHAT_IT_REMEMBERS)
     assert done.status == 1
@@ -144,7 +144,7 @@ def test_an_output_of_an_earlier_call(folder: Path) -> None:
 
 @pytest.mark.parametrize("wait", ["self.stream.wait_stream(torch.cuda.current_stream())", "pass"])
 def test_work_on_a_stream_that_nobody_waits_for(folder: Path, wait: str) -> None:
-    """Work on a stream that the caller's does not wait for is detected in timed calls, too."""
+    """Work on a stream that the caller's stream does not wait for is detected in timed calls."""
     done = timed(folder, ON_TORCHS_STREAM + WORKS_ON_ANOTHER_STREAM.replace("WAIT", wait))
     assert done.status == 1, done.out
     assert "runs on a stream that the caller's stream does not wait for" in done.out

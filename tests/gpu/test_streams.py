@@ -1,4 +1,4 @@
-"""Streams on a GPU: the verdicts are the simulator's, and timed calls run concurrently."""
+"""CUDA streams on a GPU: verdicts equal the simulator's, and timed calls run concurrently."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the line of `harness check` on each submission on the GPU, by name."""
+    """Return what `harness check` on the GPU says of each function, by the function's name."""
     return verdicts(tmp_path_factory.mktemp("streams"), "cuda")
 
 
 @pytest.mark.parametrize("name", [*RIGHT, *WRONG])
 def test_verdicts_are_the_simulator_s(lines: dict[str, str], name: str) -> None:
-    """A missing wait is wrong even if the GPU happens to run things in the right order."""
+    """A missing wait between streams fails even if the GPU happens to run the work in order."""
     expected = "passed" if name in RIGHT else "failed"
     assert lines[name].startswith(expected), lines[name]
     if name in NOT_AWAITED:
@@ -35,7 +35,7 @@ def test_verdicts_are_the_simulator_s(lines: dict[str, str], name: str) -> None:
 
 
 def test_timed_calls_are_right_too(tmp_path: Path) -> None:
-    """On real streams, every timed output passes its check."""
+    """Every output of timed calls on several streams passes its check."""
     path = write(tmp_path, *TIMED)
     options = ("--reference", "references", "--grid", "own", "--speed-seconds", "1")
     done = pytest_(f"{path.name}::test_speed", *options, folder=tmp_path)

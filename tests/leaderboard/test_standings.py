@@ -1,4 +1,4 @@
-"""The order of submissions on a board, from stored reports and results."""
+"""The order of submissions on leaderboards, which are made from stored reports and results."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ NAMES = ("dilated", "flat_index", "grid3d", "grouped_bias", "strided_dilated")
 
 @dataclass(frozen=True)
 class Scene:
-    """Some of the repository's submissions on one problem, without reports or results at first."""
+    """Submissions and one reference, with a folder of stored reports and speed results.
+
+    No reports and no results are stored at first.
+    """
 
     problem: Problem
     submissions: tuple[Submission, ...]
     folder: Path
 
     def check(self, *names: str, **fields: Any) -> None:
-        """Store a report of each submission's present content."""
+        """Store a passed report of each named submission; `fields` replace the defaults."""
         for name in names:
             own = {"submission": name, **self._hashes(name), "precision": "fp32"}
             kept = replace(
@@ -38,14 +41,14 @@ class Scene:
             store.save(kept, self.folder / "reports")
 
     def measure(self, name: str, median_ms: float, **fields: object) -> SpeedResult:
-        """Store a result of a submission's present content."""
+        """Store a speed result of a submission, and return it; `fields` replace the defaults."""
         own = {**self._hashes(name), "problem": self.problem.name, **fields}
         result = speed_result(name, median_ms, **own)
         results.append(result, self.folder / "results")
         return result
 
     def boards(self) -> tuple[Board, ...]:
-        """Return the boards."""
+        """Return the leaderboards that the stored reports and results give."""
         folders = (self.folder / "reports", self.folder / "results")
         return boards(self.problem, self.submissions, *folders)
 
@@ -56,19 +59,22 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    """Return a scene with the five submissions, all of which fit the problem."""
+    """Return a scene with five of the repository's submissions, all of which fit the reference."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     files = [SUBMISSIONS / f"{name}.py" for name in NAMES]
     return Scene(problem, discover(files).submissions, tmp_path)
 
 
 def ranks(board: Board) -> list[tuple[int | None, str]]:
-    """Return ranks and names from top to bottom."""
+    """Return the rank and name of each submission on a leaderboard, from top to bottom."""
     return [(standing.rank, standing.submission) for standing in board.standings]
 
 
 def test_right_and_fast_first_and_only_those_have_ranks(scene: Scene) -> None:
-    """Faster is first, wrong is last however fast, and only measured submissions have ranks."""
+    """Right submissions are ordered by speed, and a wrong one is last, however fast it is.
+
+    Only right submissions that were measured have ranks.
+    """
     scene.check("flat_index", "grid3d", "dilated")
     scene.check("strided_dilated", verdict="failed", precision=None)
     for name, median in (("flat_index", 8.0), ("grid3d", 4.0), ("strided_dilated", 1.0)):
@@ -84,7 +90,7 @@ def test_right_and_fast_first_and_only_those_have_ranks(scene: Scene) -> None:
 
 
 def test_without_results_precision_and_cases_rank(scene: Scene) -> None:
-    """Without any result, the number of passed cases decides in each precision class."""
+    """Without any speed result, each precision class is ordered by the number of passed cases."""
     scene.check("dilated", precision="tf32")
     scene.check("flat_index")
     scene.check("grid3d", cases=(case("passed"), case("passed", "k5")))
@@ -94,7 +100,7 @@ def test_without_results_precision_and_cases_rank(scene: Scene) -> None:
 
 
 def test_each_precision_class_has_a_list(scene: Scene) -> None:
-    """A fast TF32 kernel is in a list of its own, below those of tighter classes."""
+    """Each precision class has a list of its own, so a fast TF32 kernel is below all fp32 ones."""
     scene.check("flat_index", "grid3d")
     scene.check("dilated", precision="tf32")
     scene.check("grouped_bias", verdict="failed", precision=None)
@@ -112,7 +118,10 @@ def test_each_precision_class_has_a_list(scene: Scene) -> None:
 
 
 def test_times_of_other_conditions_are_on_another_board(scene: Scene) -> None:
-    """Results of another GPU or another torch have their own board; the newest is first."""
+    """Speed results of another GPU or another torch version are on a board of their own.
+
+    The board with the newest result is first.
+    """
     scene.check("flat_index", "grid3d")
     scene.measure("flat_index", 8.0)
     scene.measure("grid3d", 4.0, device="NVIDIA A100", measured_at="2026-11-22T00:00:00+00:00")
@@ -128,7 +137,10 @@ def test_times_of_other_conditions_are_on_another_board(scene: Scene) -> None:
 
 
 def test_old_results_are_shown_as_such(scene: Scene) -> None:
-    """A result of another content of the submission or the problem is stale, and has no rank."""
+    """A speed result of another version of the submission or the reference is marked as stale.
+
+    It gives no rank.
+    """
     scene.check("flat_index", "grid3d", "dilated")
     scene.measure("flat_index", 1.0, content_hash="older")
     scene.measure("grid3d", 2.0, problem_hash="older")
@@ -145,9 +157,10 @@ def test_old_results_are_shown_as_such(scene: Scene) -> None:
 
 
 def test_newest_result_counts_and_suspicious_ones_rank_nobody(scene: Scene) -> None:
-    """The newest result counts; a time below the floor is shown without a rank.
+    """The newest of a submission's speed results counts; a time below the floor gives no rank.
 
-    Result lines are added, never changed.
+    The floor is the time that no kernel can beat. Results are only added to the file, never
+    changed.
     """
     scene.check("flat_index", "grid3d")
     scene.measure("flat_index", 3.0, measured_at="2026-11-22T00:00:00+00:00")
@@ -160,9 +173,9 @@ def test_newest_result_counts_and_suspicious_ones_rank_nobody(scene: Scene) -> N
 
 
 def test_what_was_not_checked_here_has_its_speed_and_no_rank(scene: Scene) -> None:
-    """A submission that was not checked here has its stored speed, and no rank.
+    """A submission without a stored report is shown with its stored speed, and without a rank.
 
-    A fresh clone has stored results, and no reports.
+    A fresh clone has stored speed results, but no reports.
     """
     scene.measure("flat_index", 3.0)
     (board,) = scene.boards()

@@ -1,4 +1,4 @@
-"""The views of a board, with any names of its submissions."""
+"""Leaderboards as text, Markdown and HTML, even with hostile names of submissions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BOARD = Board(
 
 
 def rows(markdown: str) -> dict[str, dict[str, str]]:
-    """Return the cells of a board's Markdown lists, by submission and header."""
+    """Return the cells of a leaderboard's Markdown tables, by submission and column header."""
     lines = [line for line in markdown.splitlines() if line.startswith("|")]
     header, *cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     alike = [row for row in cells if len(row) == len(header) and row != header]
@@ -45,7 +45,7 @@ def rows(markdown: str) -> dict[str, dict[str, str]]:
 
 
 def test_columns_tell_everything_that_is_known() -> None:
-    """The columns show times, intervals, speedups, the floor's share, builds and counters."""
+    """The columns show times, intervals, speedups, the share of the floor, builds and counters."""
     table = rows(text([BOARD], "github"))
     assert table["fast"] == {
         "rank": "1", "submission": "fast", "verdict": "passed", "state": "", "passed": "1",
@@ -61,7 +61,7 @@ def test_columns_tell_everything_that_is_known() -> None:
 
 
 def test_baselines_and_conditions_stand_below() -> None:
-    """Below the table are all baselines in both classes, the floor and the conditions."""
+    """The text below the table has all baselines in fp32 and tf32, the floor and the versions."""
     shown = text([BOARD], "simple")
     assert re.search(r"eager +17.900 ± 0.012 +4.2400 ± 0.0028\n", shown)
     assert re.search(r"torch.compile +18.000 ± 0.012 +4.3200 ± 0.0029", shown)
@@ -70,7 +70,7 @@ def test_baselines_and_conditions_stand_below() -> None:
 
 
 def test_empty_columns_are_left_out() -> None:
-    """A column without any value is left out."""
+    """A column in which no submission has a value is left out."""
     bare = Standing("mine", report(case("passed"), verdict="passed"))
     header = text([Board("conv", None, (bare,))], "github").splitlines()[2]
     assert "median" not in header
@@ -79,7 +79,7 @@ def test_empty_columns_are_left_out() -> None:
 
 
 def test_own_configuration_stands_beside_a_failure() -> None:
-    """The own configuration's verdict is shown beside a failure, and left out otherwise."""
+    """The verdict on the reference's own configuration is shown for failed submissions only."""
     wrong = report(
         case("passed"), case("failed", "k5"), case("not run", "k6"),
         verdict="failed", own_configuration="passed",
@@ -91,9 +91,9 @@ def test_own_configuration_stands_beside_a_failure() -> None:
 
 
 def test_portable_board_has_nothing_of_this_machine() -> None:
-    """The portable text is the same on two machines that check the same files.
+    """A leaderboard's portable text is the same on two machines that check the same files.
 
-    Their devices, counters and build times differ.
+    Devices, counters and build times, which differ between the machines, are left out.
     """
     other = replace(
         CHECKED, device="cuda", seconds=99.0, seed=5, counters=None, coverage=None,
@@ -108,7 +108,7 @@ def test_portable_board_has_nothing_of_this_machine() -> None:
 
 
 def test_portable_board_has_nothing_of_this_run() -> None:
-    """The portable text leaves out cases at random sizes, whose verdicts differ between runs."""
+    """A leaderboard's portable text omits cases at random sizes, whose verdicts differ by run."""
 
     def board(verdict: Verdict) -> Board:
         drawn = case(verdict, "random-1", label="random")
@@ -121,7 +121,7 @@ def test_portable_board_has_nothing_of_this_run() -> None:
 
 
 class _Elements(HTMLParser):
-    """The elements of a page, and its text."""
+    """A parser that collects the elements and the text of an HTML page."""
 
     def __init__(self, content: str) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class _Elements(HTMLParser):
 
 
 def test_names_of_strangers_are_text() -> None:
-    """Untrusted names are text: they make no markup, no table cell and no terminal code."""
+    """Hostile names of submissions create no markup, no table cell and no terminal code."""
     evil = replace(BOARD, standings=(replace(FAST, submission=EVIL), *BOARD.standings[1:]))
     found = _Elements(page([evil]))
     assert [tag for tag, _ in found.tags].count("script") == 2
@@ -148,7 +148,7 @@ def test_names_of_strangers_are_text() -> None:
 
 
 def test_page_needs_nothing_else() -> None:
-    """The page loads nothing, and only its own script may run."""
+    """The leaderboard's page loads nothing, and its policy allows only its own script."""
     found = _Elements(page([BOARD]))
     asked = {"src", "href", "data", "action", "style", "onclick"}
     assert not [tag for tag, attributes in found.tags if asked & attributes.keys()]
@@ -161,7 +161,7 @@ def test_page_needs_nothing_else() -> None:
 
 
 def test_chart_has_every_contender() -> None:
-    """The chart has each fresh time and each baseline with its interval, and the floor."""
+    """The chart has every time that is not stale, every baseline, their intervals and the floor."""
     chart = chart_of(BOARD)
     assert {mark["name"] for mark in chart["marks"]} == {
         "fast", "odd", "eager fp32", "eager tf32", "cudnn.benchmark fp32", "cudnn.benchmark tf32",
@@ -175,7 +175,7 @@ def test_chart_has_every_contender() -> None:
 
 
 def test_names_lead_to_their_reports() -> None:
-    """The name of a checked submission is a link into the page of reports, if there is one."""
+    """If a page of reports exists, the names of checked submissions are links to their reports."""
     found = _Elements(page([BOARD], "index.html"))
     links = [attributes["href"] for tag, attributes in found.tags if tag == "a"]
     # A submission that was never checked has no report to link to.
@@ -194,5 +194,5 @@ def test_names_lead_to_their_reports() -> None:
 def test_times_have_the_digits_that_are_sure(
     median: float, interval: tuple[float, float], shown: str
 ) -> None:
-    """A time has two digits of its interval, and as many of the median."""
+    """A time shows two significant digits of its interval, and the median to the same place."""
     assert milliseconds(Timing(median, interval, ())) == shown

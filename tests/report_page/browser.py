@@ -47,7 +47,7 @@ SETTLED = """new Promise((done) => {
 
 
 def why_none() -> str:
-    """Return why there is no browser; empty if there is one."""
+    """Return why this machine has no Chromium, or an empty text if it has one."""
     return "" if _program() else "no Chromium here; run: apt-get install chromium"
 
 
@@ -56,7 +56,7 @@ def _program() -> str | None:
 
 
 class Browser:
-    """A browser that shows one page at a time, and stores the page's complaints.
+    """A browser that shows one page at a time, and stores the errors that the page causes.
 
     Attributes:
         complaints: Errors of scripts, and refusals by the Content-Security-Policy.
@@ -108,7 +108,7 @@ class Browser:
         self._folder.cleanup()
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call a method of the protocol for the page."""
+        """Call a method of the DevTools protocol for the page, and return the result."""
         return self._ask(method, self._session, **parameters)
 
     def open(
@@ -120,7 +120,7 @@ class Browser:
         height: int = 900,
         dark: bool = False,
     ) -> None:
-        """Show a file, and wait until its script has run."""
+        """Show an HTML file, and wait until it has loaded and its script has run."""
         self.ask(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=height, deviceScaleFactor=1, mobile=False,
@@ -135,7 +135,7 @@ class Browser:
                 self._note(self._read())
 
     def run(self, script: str) -> Any:
-        """Evaluate an expression in the page; await it if it is a promise."""
+        """Evaluate a JavaScript expression in the page; return its value, awaited if a promise."""
         found = self.ask(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )

@@ -1,4 +1,4 @@
-"""The browser, and a page to look at."""
+"""Fixtures for the tests of report pages: a browser, and a page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.report_page.browser import Browser, why_none
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Yield one browser for all tests; skip them if there is none."""
+    """Yield one browser for all tests; skip the tests if this machine has no Chromium."""
     reason = why_none()
     if reason:
         pytest.skip(reason)
@@ -25,7 +25,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the page of two submissions: a wrong one, and a measured one."""
+    """Return the path of a report page on two submissions: a wrong one, and a measured one."""
     path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_text(page(pairs_of(samples.reports(), samples.results()), "2 reports"))
     return path

@@ -1,4 +1,4 @@
-"""Reports that have something in every field."""
+"""Sample reports and speed results for tests of pages, with a value in every field."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ RUNS = ("uniform", "exact")
 
 @cache
 def drawn(length: int = 40, batch: int = 2) -> Picture:
-    """Return a picture of an output whose odd positions are wrong, with its last four unwritten."""
+    """Return a picture of an output whose odd positions are wrong and last four are unwritten.
+
+    If `batch` is 1, the picture also has two writes past the output's end.
+    """
     problem = load(REFERENCE / "conv_transpose1d.py")
     arguments = {"in_channels": 2, "out_channels": 3, "kernel_size": 3, "stride": 2}
     of = case_again(
@@ -52,7 +55,7 @@ def drawn(length: int = 40, batch: int = 2) -> Picture:
 
 
 def cases() -> tuple[CaseReport, ...]:
-    """Return six cases: those with a stride above 1 are wrong, and the last is declined."""
+    """Return six reports of cases: those with a stride above 1 are wrong, the last is declined."""
     found = []
     for number, stride in enumerate((1, 2, 3, 1, 2)):
         arguments = {"kernel_size": 3, "stride": stride}
@@ -84,7 +87,7 @@ def finding() -> Finding:
 
 
 def wrong() -> Report:
-    """Return the report of a wrong submission."""
+    """Return the report of a wrong submission, with pictures, counters and findings."""
     every = list(cases())
     every[1] = replace(every[1], picture=drawn())
     every[2] = replace(every[2], picture=drawn(4_000))
@@ -107,7 +110,7 @@ def wrong() -> Report:
 
 
 def right() -> Report:
-    """Return the report of a right submission, which `results` measures."""
+    """Return the report of a right submission, whose speed is in `results`."""
     (one, *_) = cases()
     return report(
         one, verdict="passed", submission="fast", content_hash="ef" * 32, source=SOURCE,
@@ -116,12 +119,12 @@ def right() -> Report:
 
 
 def reports() -> tuple[Report, ...]:
-    """Return both reports, the wrong one first."""
+    """Return the reports of the wrong and of the right submission."""
     return wrong(), right()
 
 
 def results() -> tuple[SpeedResult, ...]:
-    """Return the results of the right submission, and of an earlier, slower version."""
+    """Return speed results of an earlier, slower version of the right submission, and of itself."""
     # The third of 41 rounds was discarded.
     looks = [
         GpuReading(1980.0 - 5 * (at % 3), 500.0, 50.0, ("power limit",) if at % 2 else (), at != 2)
@@ -134,7 +137,10 @@ def results() -> tuple[SpeedResult, ...]:
 
 
 def replaced(one: Report, number: int, pictures: Sequence[Picture | None]) -> Report:
-    """Return one of many reports of usual size; each submission has three of them."""
+    """Return a copy of a report with 80 cases, 300 lines of source, and a name for `number`.
+
+    Three successive numbers give one submission on three references.
+    """
     (plain, failed, *_) = one.cases
     cases = [
         replace(failed if at % 3 == 0 else plain, id=f"k3-s2-p1-op1-b3x1x2-to1-{at}", picture=None)

@@ -1,4 +1,4 @@
-"""`harness report`: pages and text from records alone."""
+"""`harness report`, which makes pages and text from stored reports and speed results alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support import harness, page_data
 
 
 def test_page_is_made_of_records_alone(tmp_path: Path) -> None:
-    """The page is made from files of reports, and from the speeds in results/."""
+    """`harness report --html` makes a page from files of reports and the speeds in results/."""
     lines = "".join(f"{report.to_json()}\n" for report in samples.reports())
     (tmp_path / "reports.jsonl").write_text(lines)
     for result in samples.results():
@@ -38,7 +38,7 @@ def test_page_is_made_of_records_alone(tmp_path: Path) -> None:
 
 
 def test_earlier_reports_are_the_history(tmp_path: Path) -> None:
-    """The newest report of a submission is shown, and earlier ones are its history."""
+    """A page shows a submission's newest report, and its earlier ones as history."""
     now = samples.right()
     assert now.counters is not None
     heavier = replace(now.counters, warp_instructions=9_000)
@@ -56,7 +56,7 @@ def test_earlier_reports_are_the_history(tmp_path: Path) -> None:
 
 
 def test_what_was_checked_last_is_the_default(tmp_path: Path) -> None:
-    """Without files, the reports in .harness/reports are shown as text."""
+    """`harness report` without files shows the reports in .harness/reports as text."""
     none = harness("report", folder=tmp_path)
     assert none.status == 2
     assert ".harness/reports: no reports there" in none.err
@@ -70,7 +70,10 @@ def test_what_was_checked_last_is_the_default(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{}", "no JSON", '{"cases": []}', '{"schema": 7, "cases": []}'])
 def test_what_is_no_report_is_told(tmp_path: Path, text: str) -> None:
-    """A file that is not a record gives one line with its name and the number of its line."""
+    """A line that is neither a report nor a speed result is an error.
+
+    The message gives the file's name and the line's number.
+    """
     (tmp_path / "bad.jsonl").write_text(text)
     done = harness("report", "bad.jsonl", folder=tmp_path)
     assert done.status == 2
@@ -88,7 +91,7 @@ def test_page_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_commits_of_each_content_are_known(tmp_path: Path) -> None:
-    """The history names the commit of each content, if the file is in a git repository."""
+    """`commits` returns the commit of each version of a file, if it is in a git repository."""
     path = tmp_path / "mine.py"
     path.write_text("one\n")
     assert commits(path) == {}
@@ -110,7 +113,7 @@ def test_commits_of_each_content_are_known(tmp_path: Path) -> None:
 
 
 def test_base_and_head_stand_side_by_side(browser: Browser, tmp_path: Path) -> None:
-    """The page of the gate shows both sides' verdicts and counters, and the cases that differ."""
+    """The gate's page shows the verdicts of base and head, and the cases that differ."""
     (pair,) = pairs_of([samples.wrong()], [])
     base = replace(samples.right(), cases=(replace(samples.cases()[0], id="k3-s2-1"),))
     path = tmp_path / "gate.html"

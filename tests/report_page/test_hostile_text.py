@@ -1,4 +1,4 @@
-"""Untrusted text in a page is shown as text, in whichever field it occurs."""
+"""Untrusted text in a report page is shown as text, in whichever field it occurs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ TYPED = {
 
 
 def filled(value: Any, text: str, name: str = "") -> Any:
-    """Return the same record with a text added to each of its texts."""
+    """Return a copy of a record with a text appended to each string in it.
+
+    Fields that name a kind, such as `verdict`, stay unchanged.
+    """
     is_map = name in ("errors", "mistake", "expected", "actual") and isinstance(value, tuple)
     if name in TYPED or is_map:
         return value
@@ -49,7 +52,7 @@ def filled(value: Any, text: str, name: str = "") -> Any:
 
 
 def written(path: Path, text: str) -> Path:
-    """Write a page of the samples with a text in each field."""
+    """Write a page of the sample reports, with a text in each field, and return its path."""
     reports: list[Report] = [filled(report, text) for report in samples.reports()]
     results: list[SpeedResult] = [filled(result, text) for result in samples.results()]
     path.write_text(page(pairs_of(reports, results), text, [(text, "a.html")]))
@@ -57,7 +60,7 @@ def written(path: Path, text: str) -> Path:
 
 
 def test_file_has_no_control_characters_and_no_commands(tmp_path: Path) -> None:
-    """The page has no control characters, and no line of it is a command in a CI's log."""
+    """The page's file has no control characters, and no line is a command to a GitHub runner."""
     text = written(tmp_path / "evil.html", EVIL).read_text()
     assert not [c for c in "\x1b\u202e\u2028\x00" if c in text]
     assert "##[" not in text
@@ -68,7 +71,7 @@ def test_file_has_no_control_characters_and_no_commands(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fragment", ["", "first", "second"])
 def test_page_has_the_same_elements(browser: Browser, tmp_path: Path, fragment: str) -> None:
-    """No element is made by a submission's name or message, in any part of the page."""
+    """Untrusted text creates no HTML element and runs no script, in any part of the page."""
     tame, evil = written(tmp_path / "tame.html", TAME), written(tmp_path / "evil.html", EVIL)
     counts = (
         "(() => { const found = {}; for (const e of document.querySelectorAll('main *'))"

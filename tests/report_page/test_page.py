@@ -1,4 +1,4 @@
-"""The page in a browser, as users see and use it."""
+"""The report page in a browser, as users see and use it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIXEL = (
 
 
 def choose(browser: Browser, selector: str, value: str) -> None:
-    """Set a field, with the events that a user's input causes."""
+    """Set the value of a form field, and send the events that a user's input causes."""
     browser.run(
         f"(field => {{ field.value = {value!r}; for (const kind of ['input', 'change'])"
         f" field.dispatchEvent(new Event(kind)); }})(document.querySelector({selector!r}))"
@@ -30,14 +30,17 @@ def choose(browser: Browser, selector: str, value: str) -> None:
 def test_page_needs_nothing_and_complains_of_nothing(
     browser: Browser, shown: Path, fragment: str
 ) -> None:
-    """The page loads nothing but its file, no script fails, and the policy refuses nothing."""
+    """The page loads only its own file, without script errors or refusals by its policy.
+
+    That holds for any fragment in its address.
+    """
     browser.open(shown, fragment)
     assert browser.complaints == []
     assert browser.asked == [shown.as_uri()]
 
 
 def test_overview_is_sorted_and_filtered(browser: Browser, shown: Path) -> None:
-    """A click on a header sorts the overview; words and a verdict filter it."""
+    """A click on a header sorts the overview of submissions; words and a verdict filter it."""
     browser.open(shown)
     names = f"{ROWS}.map(row => row.cells[0].textContent)"
     assert browser.run(names) == ["mine", "fast"]
@@ -52,7 +55,7 @@ def test_overview_is_sorted_and_filtered(browser: Browser, shown: Path) -> None:
 
 
 def test_link_leads_to_a_submission(browser: Browser, shown: Path) -> None:
-    """A submission's name is a link that can be shared, and the way back is another."""
+    """A submission's name is a link to its details, at an address that can be shared."""
     browser.open(shown)
     browser.run("document.querySelector('#overview a').click()")
     browser.run("new Promise(done => setTimeout(done, 0))")
@@ -67,7 +70,10 @@ def test_link_leads_to_a_submission(browser: Browser, shown: Path) -> None:
 
 
 def test_link_leads_to_a_section(browser: Browser, shown: Path) -> None:
-    """A third part of the address scrolls to a section; another section keeps all settings."""
+    """The third part of an address such as `#mine/conv/source` scrolls to a section.
+
+    A link to another section keeps all filters.
+    """
     browser.open(shown, "#mine/conv/source")
     # Adding 0 turns -0 into 0, because JSON has no -0.
     top = "Math.round(document.getElementById(%r).getBoundingClientRect().top) + 0"
@@ -80,7 +86,10 @@ def test_link_leads_to_a_section(browser: Browser, shown: Path) -> None:
 
 
 def test_map_is_read_by_keyboard(browser: Browser, shown: Path) -> None:
-    """Arrow keys move over the map; each cell shows its index, residue and numbers."""
+    """Arrow keys move over the map of an output, one element at a time.
+
+    A text gives the element's index, its position modulo the stride, and its numbers.
+    """
     browser.open(shown, "#mine")
     said = "document.querySelector('.readout').textContent"
     # The map starts at the first wrong element.
@@ -108,7 +117,10 @@ def test_map_is_read_by_keyboard(browser: Browser, shown: Path) -> None:
 def test_right_wrong_and_unwritten_have_their_colours(
     browser: Browser, shown: Path, dark: bool
 ) -> None:
-    """The three kinds of cells and the page have four different colours, in either theme."""
+    """Right, wrong and unwritten elements and the background have four different colours.
+
+    That holds in the light and in the dark theme.
+    """
     browser.open(shown, "#mine", dark=dark)
     size = browser.run(f"{FIRST_MAP}.width / 81")
     right, wrong, gap = (browser.run(f"{PIXEL}({(at + 0.5) * size})") for at in (2, 3, 80))
@@ -121,7 +133,7 @@ def test_right_wrong_and_unwritten_have_their_colours(
 def test_what_is_out_of_bounds_has_a_colour_of_its_own(
     browser: Browser, shown: Path, dark: bool
 ) -> None:
-    """A write beside the output has its own colour, in a row beyond the last element.
+    """A write outside the output has its own colour, in a row after the last element.
 
     The other cells of that row have no element and no colour.
     """
@@ -145,7 +157,7 @@ def test_what_is_out_of_bounds_has_a_colour_of_its_own(
 
 
 def test_switch_turns_the_theme(browser: Browser, shown: Path) -> None:
-    """The switch changes the theme, whatever the system prefers, and the maps are drawn again."""
+    """The theme switch overrides the system's preference, and the maps are drawn again."""
     browser.open(shown, "#mine")
     before = browser.run(f"{PIXEL}(3)")
     browser.run("document.getElementById('theme').click()")
@@ -156,9 +168,9 @@ def test_switch_turns_the_theme(browser: Browser, shown: Path) -> None:
 
 
 def test_large_output_is_shown_whole_and_in_detail(browser: Browser, shown: Path) -> None:
-    """A large output first shows the part around its first wrong element.
+    """The map of a large output first shows the part around the first wrong element.
 
-    An overview of the whole can be chosen.
+    An overview of the whole output can be chosen.
     """
     browser.open(shown, "#mine")
     second = "document.querySelectorAll('.picture')[1]"
@@ -172,7 +184,7 @@ def test_large_output_is_shown_whole_and_in_detail(browser: Browser, shown: Path
 
 
 def test_cases_are_filtered_by_parameter(browser: Browser, shown: Path) -> None:
-    """A filter shows all cases with a stride above 1, and each has a command to run it again."""
+    """A filter shows only cases with a stride above 1; each case has a command to run it again."""
     browser.open(shown, "#mine")
     rows = "[...document.querySelectorAll('#cases tbody tr')].filter(row => !row.hidden)"
     above = browser.run("document.getElementById('cases').textContent.split('6 of 6 cases')[0]")
@@ -190,7 +202,10 @@ def test_cases_are_filtered_by_parameter(browser: Browser, shown: Path) -> None:
 
 
 def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path) -> None:
-    """A finding opens at its line, unexecuted lines are marked, and the hottest line is first."""
+    """The source marks findings, lines that never ran and counters.
+
+    A finding opens at its line, and the line with the most instructions is listed first.
+    """
     browser.open(shown, "#mine")
     line = "document.querySelector('[data-line=\"%d\"]')"
     browser.run(f"{line % 12}.querySelector('.badge').click()")
@@ -207,14 +222,14 @@ def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path
 
 
 def ptx_shown(browser: Browser) -> str | None:
-    """Return the text of the opened PTX; None if nothing is open."""
+    """Return the text of the opened PTX, or None if no line's PTX is open."""
     browser.run(SETTLED)
     text: str | None = browser.run("document.querySelector('#source .ptx')?.textContent ?? null")
     return text
 
 
 def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None:
-    """A line's PTX is shown only on demand: by its number, by a click, and by keyboard."""
+    """A source line's PTX is shown only on demand, by a click on the line or by keyboard."""
     browser.open(shown, "#mine")
     row = "document.querySelector('[data-line=\"12\"]')"
     number = f"{row}.querySelector('.number button')"
@@ -242,7 +257,10 @@ def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None
 
 
 def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
-    """Contenders are drawn in order of time, after the floor; the history names the faster step."""
+    """The speed chart shows submission and baselines in order of time, after the floor.
+
+    The floor is the time that no kernel can beat. The history marks the version that became faster.
+    """
     browser.open(shown, "#fast")
     marks = browser.run(
         "[...document.querySelectorAll('#speed .mark')].map(m => [m.dataset.name, +m.dataset.x])"
@@ -260,7 +278,10 @@ def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
 
 
 def test_clock_and_throttling_are_drawn_below_the_samples(browser: Browser, shown: Path) -> None:
-    """A discarded round has no sample, and the reason for a lower clock is named."""
+    """The speed chart has a clock for each round, and no sample for a discarded round.
+
+    It names the reason for a lower clock.
+    """
     browser.open(shown, "#fast")
     clocks = "[...document.querySelectorAll('#speed .clock')]"
     assert browser.run(f"{clocks}.length") == 41
@@ -285,7 +306,7 @@ def test_clock_and_throttling_are_drawn_below_the_samples(browser: Browser, show
 
 @pytest.mark.parametrize("fragment", ["", "#mine", "#fast"])
 def test_narrow_screen_is_enough(browser: Browser, shown: Path, fragment: str) -> None:
-    """At 400 pixels, nothing makes the page wider than the screen; tables scroll by themselves."""
+    """The page fits a screen that is 400 pixels wide; wide tables scroll by themselves."""
     browser.open(shown, fragment, width=400)
     assert browser.run("document.documentElement.scrollWidth") <= 400
 
@@ -305,7 +326,8 @@ def test_everything_is_reached_by_keyboard(browser: Browser, shown: Path) -> Non
 def test_twenty_submissions_are_below_two_megabytes() -> None:
     """The page of 60 reports stays below 2 MB.
 
-    They are of 20 submissions on three problems, with 80 cases each and sources of 300 lines.
+    The reports are of 20 submissions on three references, with 80 cases each and 300 lines of
+    source.
     """
     one = samples.wrong()
     pictured = one.cases[1].picture, one.cases[2].picture

@@ -1,4 +1,4 @@
-"""A forked program runs as a started one would: in a sandbox, or without one."""
+"""Programs in forks of a fork server run like started ones, with and without a sandbox."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a fork, and its output."""
+    """The end of a fork, such as `exited with status 0`, and the text that it printed."""
 
     how: str
     text: str
@@ -56,7 +56,10 @@ BOTH = pytest.mark.parametrize("place", ["sandbox", "without_sandbox"], indirect
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest) -> str:
-    """Return which of the two places this test has: a sandbox, unless the test says otherwise."""
+    """Set up the fixture `sandbox` or `without_sandbox`, and return its name.
+
+    It is `sandbox` if the test does not say otherwise.
+    """
     name: str = getattr(request, "param", "sandbox")
     request.getfixturevalue(name)
     return name
@@ -64,7 +67,7 @@ def place(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def server(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
-    """Yield a fork server for `PROGRAM`."""
+    """Yield a fork server whose forks run `PROGRAM`, with or without a sandbox."""
     assert bool(bubblewrap.usable()) == (place == "sandbox")
     (tmp_path / f"{MODULE}.py").write_text(PROGRAM)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
@@ -74,7 +77,7 @@ def server(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 def fork(server: ForkServer, statement: str, title: str = "fork") -> Ended:
-    """Run a statement in a fork."""
+    """Run a Python statement in a fork of the server, and return how the fork ended."""
     with tempfile.TemporaryFile() as output:
         process = Forked(
             server, MODULE, [statement], title, Confinement(), output, [output.fileno()]
@@ -100,18 +103,18 @@ def fork(server: ForkServer, statement: str, title: str = "fork") -> Ended:
     ],
 )
 def test_end_is_told(server: ForkServer, statement: str, how: str) -> None:
-    """The reported statuses and signals are those of the program, not of its wrapper."""
+    """The reported status or signal is that of the fork's program, not of its wrapper."""
     assert fork(server, statement).how == how
 
 
 @BOTH
 def test_traceback_is_in_the_output(server: ForkServer) -> None:
-    """An exception is shown as by a program that was started."""
+    """An exception in a fork prints a traceback, as in a program that was started."""
     assert "ZeroDivisionError: division by zero" in fork(server, "1 / 0").text
 
 
 def test_fork_has_nothing_of_the_servers(server: ForkServer) -> None:
-    """A fork's descriptors, environment, folder and name are its own; it has no server's socket."""
+    """A fork has its own descriptors, environment, folder and name, and no socket of the server."""
     found = fork(
         server,
         "import os; print(sorted(os.listdir('/proc/self/fd'))); print(os.getcwd())\n"
@@ -126,9 +129,9 @@ def test_fork_has_nothing_of_the_servers(server: ForkServer) -> None:
 
 @pytest.mark.parametrize("place", ["without_sandbox"], indirect=True)
 def test_fork_without_a_sandbox_has_a_scratch_folder(server: ForkServer) -> None:
-    """Without a sandbox, each fork has a scratch folder of its own, which is removed in the end.
+    """Without a sandbox, each fork has its own scratch folder, which is removed in the end.
 
-    It is the working, home and temporary folder.
+    It is the working, home and temporary folder of the fork.
     """
     statement = (
         "import os, tempfile; open('left', 'w')\n"
@@ -144,7 +147,7 @@ def test_fork_without_a_sandbox_has_a_scratch_folder(server: ForkServer) -> None
 
 @BOTH
 def test_fork_that_is_killed_at_once_is_gone(server: ForkServer) -> None:
-    """A fork that is killed before it reaches its program does not go on."""
+    """A fork that is killed before it reaches its program never runs the program."""
     statement = "import signal; signal.pause()"
     with tempfile.TemporaryFile() as output:
         for _ in range(20):
@@ -159,7 +162,7 @@ def test_fork_that_is_killed_at_once_is_gone(server: ForkServer) -> None:
 
 @BOTH
 def test_end_of_a_fork_is_seen_at_its_descriptors(server: ForkServer) -> None:
-    """The end of a fork closes its connections: no other process of the harness holds them."""
+    """The end of a fork closes its connections, since no other process of the harness has them."""
     ours, theirs = socket.socketpair()
     with ours, tempfile.TemporaryFile() as output:
         with theirs:
@@ -175,7 +178,7 @@ def test_end_of_a_fork_is_seen_at_its_descriptors(server: ForkServer) -> None:
 
 @BOTH
 def test_what_a_fork_takes_too_much_of_ends_it(server: ForkServer) -> None:
-    """The watch over memory also ends a fork that takes too much, with or without a sandbox."""
+    """A fork that exceeds its memory limit is killed, with or without a sandbox."""
     limits = replace(Limits.for_this_machine(), memory_bytes=1 << 28)
     statement = "import signal; taken = b'1' * (1 << 29); signal.pause()"
     with tempfile.TemporaryFile() as output:
@@ -190,7 +193,7 @@ def test_what_a_fork_takes_too_much_of_ends_it(server: ForkServer) -> None:
 
 
 def test_what_a_fork_leaves_behind_is_ended(server: ForkServer) -> None:
-    """A fork's child in a session of its own ends with the fork."""
+    """A child that a fork has started in another session ends with the fork."""
     statement = "import os, signal\nif os.fork() == 0:\n    os.setsid(); signal.pause()"
     with tempfile.TemporaryFile() as output:
         process = Forked(server, MODULE, [statement], "leaves_a_child", Confinement(), output, [])
@@ -202,7 +205,7 @@ def test_what_a_fork_leaves_behind_is_ended(server: ForkServer) -> None:
 
 
 def _processes_named(name: str) -> list[Path]:
-    """Return the running processes with this name, without zombies."""
+    """Return the /proc paths of the running processes with this name, without zombies."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -213,7 +216,7 @@ def _processes_named(name: str) -> list[Path]:
 
 
 def test_one_fork_does_not_see_the_other(server: ForkServer) -> None:
-    """A fork sees neither the processes nor the files of another; each has its own sandbox."""
+    """A fork does not see files that another fork has written; each has its own sandbox."""
     fork(server, "open('/tmp/left', 'w').write('x'); open('left', 'w').write('x')")
     found = fork(server, "import os; print(os.listdir('/tmp'), os.listdir('.'))")
     assert "left" not in found.text
@@ -221,7 +224,7 @@ def test_one_fork_does_not_see_the_other(server: ForkServer) -> None:
 
 @BOTH
 def test_server_that_has_gone_is_told(server: ForkServer) -> None:
-    """A fork from a server that has ended raises CannotFork, instead of waiting forever."""
+    """A fork of a server that has ended raises CannotFork, instead of waiting forever."""
     server.close()
     with tempfile.TemporaryFile() as output, pytest.raises(CannotFork, match="has ended"):
         Forked(server, MODULE, ["pass"], "fork", Confinement(), output, [])
@@ -230,7 +233,10 @@ def test_server_that_has_gone_is_told(server: ForkServer) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_kernel_that_lets_nobody_enter_costs_only_time(tmp_path: Path) -> None:
-    """If setns is forbidden, submissions are started in their sandbox instead, without a note."""
+    """If the kernel forbids setns, submissions are started in their sandbox, and not forked.
+
+    The output has no note about it.
+    """
     command = [sys.executable, "-P", "-m", "harness", "check", HONEST, "--reference", REFERENCE]
     done = run([sys.executable, "-c", WITHOUT_SETNS, *map(str, command)], tmp_path)
     assert done.status == 0, done.out + done.err
@@ -241,9 +247,9 @@ def test_kernel_that_lets_nobody_enter_costs_only_time(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.usefixtures("sandbox")
 def test_strangers_device_is_not_a_fork() -> None:
-    """The device of an untrusted submission is started, not forked.
+    """The device process of an untrusted submission is started, not forked.
 
-    A fork would share its memory layout with the worker, and so reveal its addresses.
+    A forked device process would have the worker's memory layout, which reveals its addresses.
     """
     options = harness.Options(device="simulator", grid="own", untrusted=True)
     with harness.Client("in_process", options=options) as client:
@@ -253,7 +259,7 @@ def test_strangers_device_is_not_a_fork() -> None:
 
 @pytest.mark.usefixtures("sandbox")
 def test_root_of_a_container_is_told_that_nothing_limits_processes(tmp_path: Path) -> None:
-    """Root without CAP_SYS_ADMIN gets the reason why the number of processes is not limited.
+    """Root without CAP_SYS_ADMIN is told that the number of its processes is not limited.
 
     Tests that start any number of processes are skipped then.
     """

@@ -1,4 +1,7 @@
-"""A submission's view is the same wherever harness, cache, environment and temporary folder are."""
+"""A submission sees and can write the same files, wherever the harness is installed.
+
+The tests vary the places of repository, cache, virtual environment and temporary folder.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def below_tmp() -> Iterator[Path]:
 
 
 def environment_in(folder: Path) -> Path:
-    """Make a virtual environment that has this one's packages; return its Python."""
+    """Create a virtual environment with the current one's packages, and return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     packages = folder / "lib" / Path(sysconfig.get_path("purelib")).parents[0].name
     (packages / "site-packages" / "these.pth").write_text(sysconfig.get_path("purelib"))
@@ -42,7 +45,10 @@ def environment_in(folder: Path) -> Path:
 
 
 def check_in(repository: Path, temporary: Path) -> str:
-    """Return the output of `harness check`, run in a copy of the repository."""
+    """Return the output of `harness check` on two attacks, run in a copy of the repository.
+
+    The temporary folder also holds the cache.
+    """
     for part in ("harness", "reference", "tests/sandbox/attacks"):
         shutil.copytree(
             ROOT / part, repository / part, ignore=shutil.ignore_patterns("__pycache__")
@@ -73,7 +79,7 @@ def check_in(repository: Path, temporary: Path) -> str:
 @pytest.mark.thorough
 @pytest.mark.parametrize("where", ["below /tmp", "with spaces, behind a link"])
 def test_view_is_the_same(below_tmp: Path, where: str) -> None:
-    """Neither the repository nor the environment can be written, although /tmp can."""
+    """A submission can write to /tmp, but not to a repository or environment below /tmp."""
     repository, temporary = below_tmp / "repository", below_tmp
     if where != "below /tmp":
         (below_tmp / "a b" / "c d").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The verdicts of submissions that attack the machine or the harness, all in one command."""
+"""The verdicts of submissions that attack the machine or the harness, and the sandbox's limits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ VERDICTS = {
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """Return the output of `harness check --untrusted` on all attacks."""
+    """Return the outcome of `harness check --untrusted` on all files of tests/sandbox/attacks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET_TOKEN", "1234")
         return harness(
@@ -52,30 +52,33 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_attack_gets_its_verdict(outcome: Outcome, name: str) -> None:
-    """The attack's line says what happened, and nothing else went wrong."""
+    """The output has a line with the expected verdict on each attack, and no traceback."""
     begin = f"{name} on conv_transpose1d: {VERDICTS[name]}"
     assert any(line.startswith(begin) for line in outcome.out.splitlines()), outcome.out
     assert "Traceback" not in outcome.out + outcome.err
 
 
 def test_answer_too_many_is_told(outcome: Outcome) -> None:
-    """The report names the second of two answers to one request as superfluous."""
+    """A worker's second answer to one request is reported as an invalid message."""
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("answers_twice on ")]
     assert ": the worker sent an invalid message (a message that " in line
 
 
 def test_every_attack_has_an_expectation() -> None:
-    """Every file in the folder has an expected verdict here."""
+    """Every file of tests/sandbox/attacks has an expected verdict in this module."""
     assert {path.stem for path in FOLDER.glob("*.py")} == set(VERDICTS)
 
 
 def test_compilers_error_shows_no_file_of_the_machine(outcome: Outcome) -> None:
-    """A compiler's error quotes no file of the machine, whether a source or an option names it."""
+    """A compiler error does not quote the machine's own files, such as /etc/passwd.
+
+    That holds if a source includes the file, and if a compiler option names it.
+    """
     assert "root:" not in outcome.out
 
 
 def test_nothing_is_left(outcome: Outcome) -> None:
-    """No process outlives the command, even after it left its session and its parent."""
+    """No process of an attack outlives `harness check`, even if it left its session and parent."""
     assert outcome.status == 1
     commands = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -88,7 +91,7 @@ def test_nothing_is_left(outcome: Outcome) -> None:
 
 @pytest.mark.thorough
 def test_endless_compilation_ends_at_its_deadline(tmp_path: Path) -> None:
-    """A template that never ends is killed with the whole compiler, and the message says so."""
+    """A compilation that never ends is killed at its deadline, and the message says so."""
     path = tmp_path / "endless.py"
     path.write_text(
         "from torch import nn\nfrom torch.utils.cpp_extension import load_inline\n"
@@ -107,10 +110,10 @@ def test_endless_compilation_ends_at_its_deadline(tmp_path: Path) -> None:
 
 
 def test_doubling_processes_end_at_the_kernels_limit() -> None:
-    """A sandbox never has more threads than its limit, without any supervision.
+    """The kernel itself keeps a sandbox from having more threads than its limit.
 
-    Each process prints a sign, forks until the kernel refuses a child, and prints another sign.
-    None ends before the kernel refused the first process a child; its end ends them all.
+    Each process prints `+`, forks until the kernel refuses a child, and prints `-`. No process ends
+    before the kernel has refused a child to the first one. The end of the first process ends all.
     """
     script = (
         "import os, signal\nfirst = os.getpid()\nos.write(1, b'+')\ntry:\n"
@@ -133,7 +136,7 @@ def test_doubling_processes_end_at_the_kernels_limit() -> None:
 
 
 def test_sandboxes_do_not_share_a_limit() -> None:
-    """The threads of one sandbox do not count towards another's limit."""
+    """The threads of one sandbox do not count towards the limit of another sandbox."""
     sleeps = (
         "import threading\nend = threading.Event()\nthreading.stack_size(65536)\n"
         "for _ in range(300): threading.Thread(target=end.wait, daemon=True).start()\n"
@@ -155,7 +158,10 @@ def test_sandboxes_do_not_share_a_limit() -> None:
 
 
 def test_memory_of_a_whole_tree_is_limited() -> None:
-    """Processes that together take too much memory are killed, although each takes little."""
+    """A sandbox's processes are killed if all together exceed the memory limit.
+
+    Each of them alone takes little.
+    """
     script = (
         "import os, time\nfor _ in range(6): os.fork()\nx = b'x' * (16 << 20)\ntime.sleep(60)\n"
     )
@@ -169,7 +175,7 @@ def test_memory_of_a_whole_tree_is_limited() -> None:
 
 
 def test_shared_memory_counts_once() -> None:
-    """Forked processes that change nothing take no more memory than their parent."""
+    """Memory that forked processes share counts only once towards the memory limit."""
     script = (
         "import os, time\nx = b'x' * (128 << 20)\nfor _ in range(3): os.fork()\ntime.sleep(0.5)\n"
     )
@@ -183,7 +189,7 @@ def test_shared_memory_counts_once() -> None:
 
 
 def test_scratch_folder_is_limited() -> None:
-    """The size of the scratch folder, whose files lie in memory, is limited."""
+    """The sandbox's scratch folder, whose files lie in memory, has a limited size."""
     script = "for n in range(99): open(str(n), 'wb').write(bytes(1 << 20))"
     limits = Limits(memory_bytes=1 << 30, scratch_bytes=8 << 20)
     with tempfile.TemporaryFile() as said:
