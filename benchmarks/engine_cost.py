@@ -120,9 +120,9 @@ def scheduler(workers: int, evaluations: int, files: Sequence[Path]) -> None:
 
 
 def gpus(seconds: float, jobs: int | None, folder: Path, *, is_built: bool) -> None:
-    """Print how many evaluations in the references' own sizes the visible GPUs finish in an hour.
+    """Print how many evaluations an hour the visible GPUs finish, at the references' own sizes.
 
-    Unless `is_built`, each pair of submission and reference is checked once before. The measurement
+    Unless `is_built`, each pair of submission and reference is first checked once. The measurement
     begins when the first `jobs` evaluations have ended, and lasts `seconds`. So it excludes the
     start, and the end, when some of the GPUs have no work left.
     """

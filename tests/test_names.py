@@ -1,4 +1,7 @@
-"""File names that are hard to print or store: each gets one line, and other files are checked."""
+"""File names that are hard to print or store: each takes one line of output.
+
+Such a file does not keep the other files from being checked.
+"""
 
 from __future__ import annotations
 

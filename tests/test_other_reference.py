@@ -494,7 +494,7 @@ class ModelNew(nn.Module):
 def test_operand_of_fewer_bits_is_told_by_its_errors(tmp_path: Path) -> None:
     """A kernel that rounds an operand to 16 bits is not in the class fp32, and a note says so.
 
-    Its errors stay within the fp32 bound, because the sums are long.
+    This holds although its errors are within the fp32 bound, which is wide for long sums.
     """
     report = check_on(MATMUL, FEWER_BITS, tmp_path, "--grid", "own", "--seed", "1")
     assert (report.verdict, report.precision) == ("passed", "tf32")

@@ -1,7 +1,7 @@
-"""Classes of torch's operators, by name: they move values, add values, or form products.
+"""Torch's operators by name, in three groups: they move values, add values, or form products.
 
 An operator that is not listed here may do anything, for instance a matrix product. It is therefore
-treated like a function of a library.
+treated like a call of a CUDA library.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class StepFault(RuntimeError):
 
     Attributes:
         stop: The verdict and message that the fault leads to.
-        findings: Findings in the step before the fault.
+        findings: Findings that the step had already made when it failed.
     """
 
     def __init__(self, stop: verdict.Stop, findings: Sequence[Finding] = ()) -> None:

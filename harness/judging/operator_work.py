@@ -280,9 +280,10 @@ def _known_by_size_first(essential: Sequence[Operation], ran: Sequence[Work]) ->
 def _with_others(
     essential: Sequence[Operation], left: Sequence[float], others: int
 ) -> Iterator[float]:
-    """Yield each operator's share that is left to torch, counting torch operators of other names.
+    """Yield, for each operator of the reference, the share of its work that torch does.
 
-    For example, an exponential, a sum and a quotient may replace a softmax.
+    Torch operators of other names count too, since they may replace it. For example, an
+    exponential, a sum and a quotient may replace a softmax.
     """
     for each, share in zip(essential, left, strict=True):
         missing = _OTHERS_FOR_ONE * (1.0 - share) * each.elements

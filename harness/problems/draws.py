@@ -159,7 +159,8 @@ def moved(
 ) -> dict[str, Tensor]:
     """Return the initial weights, with a random number in [0, 0.1) added to each parameter element.
 
-    Only initialising the model again might change nothing: a norm's weights are always ones.
+    Initialising the model again might not change its weights. For example, the weights of a norm
+    are always initialised to 1.
     """
     weights = as_initialised(model, configuration, generator)
     for name, _ in model.named_parameters():

@@ -193,7 +193,7 @@ CHEATS: Mapping[str, Cheat] = {
         "a CUDA graph replayed onto stale pointers",
         WRONG,
         only_on_gpu="the simulator has no CUDA graphs",
-        on_gpu="has no torch.cuda.CUDAGraph",
+        on_gpu="does not support torch.cuda.CUDAGraph",
         unlike_naive="the simulator has no CUDA graphs",
     ),
     # C. Knowing when it is judged.

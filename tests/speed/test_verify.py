@@ -107,7 +107,10 @@ def test_half_precision_passes_as_such_and_not_as_float32() -> None:
 
 
 def test_signs_cannot_be_foretold() -> None:
-    """Errors that cancel under signs from torch's default generator are detected by a checksum."""
+    """A checksum detects errors that cancel when multiplied by signs of torch's default generator.
+
+    A submission cannot predict the signs of the checksum.
+    """
     found = right("reduced")
     shape = found.y.shape[1:]
     torch.manual_seed(0)

@@ -118,7 +118,7 @@ class Placement:
 
     @property
     def thread_numbers(self) -> Array:
-        """For each lane of a block, the linear index of its thread in the block."""
+        """The linear index, within its block, of the thread in each lane."""
         return self._threads
 
     def block_numbers(self, first: int, count: int) -> Array:

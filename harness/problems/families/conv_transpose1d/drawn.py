@@ -112,7 +112,7 @@ def _changed(
 ) -> Convolution:
     """Return all sizes, with the one called `name` changed at random.
 
-    The new value is often one of `numbers`, or differs from it by 1.
+    The new value is often one of `numbers`, or one more or less than one of them.
     """
     if name == "bias":
         return replace(sizes, bias=not sizes.bias)
