@@ -19,7 +19,7 @@ from tests.support import REFERENCE
 
 
 def submission(*names: str) -> Submission:
-    """Return a submission whose constructor requires channels and kernel size, and may take `names`."""
+    """Return a submission that requires channels and kernel size, and has the optional `names`."""
     required = [Parameter(n) for n in ("in_channels", "out_channels", "kernel_size")]
     optional = [Parameter(n, required=False, default=NEUTRAL[n]) for n in names]
     return Submission("kernel", Path("kernel.py"), "0" * 64, (*required, *optional))
