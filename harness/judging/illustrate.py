@@ -50,8 +50,8 @@ def illustrated(
 def _most_informative_case(outcomes: Sequence[CaseOutcome]) -> str:
     """Return the id of the failing case whose output shows most, or "" if there is no output.
 
-    An output shows most if a map has room for all elements, if it has at least 100 of them, and if
-    some are right.
+    An output is preferred if the error map has room for all of its elements, if it has at least 100
+    of them, and if some of them are right.
     """
 
     def tells(outcome: CaseOutcome) -> tuple[bool, bool, bool, int, str]:

@@ -32,7 +32,8 @@ class _List:
 class _Section:
     """One board's section of the page.
 
-    `chart` is the index of the board's chart among the page's charts, or None without times.
+    `chart` is the index of the board's chart among the page's charts, or None if the board
+    has no times to plot.
     """
 
     title: str

@@ -203,9 +203,9 @@ def test_what_reads_unseen_files_is_built_in_every_run(
 @pytest.mark.thorough
 @pytest.mark.parametrize("flag", ["-Tmain.cpp", "-Wl,--version-script,main.cpp", "main.cpp.o"])
 def test_refusal_of_what_reads_unseen_files_is_one_runs(tmp_path: Path, flag: str) -> None:
-    """A compile error that may depend on unknown files is stored for one run of the harness only.
+    """A compile error is stored for one run only if files that the harness does not see may matter.
 
-    Examples of unknown files are linker scripts and object files.
+    Examples of such files are linker scripts and object files.
     """
     begun: list[str] = []
     asked = extension("int answer() { return 1; }", link_flags=(flag,))

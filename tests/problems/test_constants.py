@@ -143,7 +143,10 @@ def test_every_size_has_every_value(problem: Problem, cases: tuple[Case, ...]) -
 
 
 def test_every_size_has_its_own_value_somewhere() -> None:
-    """Each size has the reference's own value in some case, though the first case is cut down."""
+    """Each size constant has the value of the reference's file in at least one case.
+
+    The first case has smaller sizes.
+    """
     problem = load(Path(__file__).parents[1] / "references" / "irregular_matmul.py")
     cases = cases_for(problem, ANY)
     own = next(case for case in cases if case.label == "reduced")

@@ -293,8 +293,8 @@ class Memory:
         """Check that `nbytes` bytes from `address` on are within one live allocation.
 
         Raises:
-            NotAnAllocation: The bytes are not.
-            UnsupportedCall: The bytes are more than 64 MiB of a sparse allocation.
+            NotAnAllocation: The bytes are not all within one live allocation.
+            UnsupportedCall: The range has more than 64 MiB of a sparse allocation.
         """
         found = self.find(address)
         if not found or not found.is_live or address + nbytes > found.end:
