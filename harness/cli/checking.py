@@ -191,7 +191,7 @@ class Checking:
         self._careful.write(f"--coverage {path}", write)
 
     def take_over(self, requests: Sequence[Request], seed: int | None) -> list[Request]:
-        """Show the reports stored by an earlier run; return the requests that have no stored report."""
+        """Show the reports that an earlier run stored; return the requests that have none."""
         found = [(request, self._finished.find(request, seed)) for request in requests]
         count = sum(report is not None for _, report in found)
         print(
