@@ -236,9 +236,11 @@ class Builder:
     ) -> tuple[str, ...]:
         make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
         command = make(extension, self.toolchain, self.target, name, headers=headers)
-        if headers != "light":
-            return command
         program, *options = command
+        if headers == "slim":
+            return (program, *slim.definitions(text), *options)
+        if headers == "full":
+            return command
         included = flags.headers_by_use(text)
         if header and _has_prelude((name, text)):
             # GCC uses a precompiled header only if it is included before any other code.

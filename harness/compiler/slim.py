@@ -37,6 +37,18 @@ _TENSORS_MEMBER = re.compile(r"\b(\w+)\([^;{}]*\) const\b")
 # Small headers of torch that work together with the slim ones.
 _ALONGSIDE = frozenset({"c10/util/Half.h", "c10/util/BFloat16.h"})
 _TENSORS = ("TensorBase.h", "TensorBody.h")
+# A source with none of these words uses no type of 16 bits.
+_HALF = re.compile(r"half|fp16|bf16|bfloat", re.IGNORECASE)
+_STANDARD = re.compile(r"\bstd\s*::\s*(\w+)")
+# Uses of the standard library that may need a header which the small ones do not include.
+_ALL_OF_STANDARD = re.compile(r"using\s+namespace\s+std\b|\bstd\s*::\s*(?:min|max)\s*\(\s*\{")
+# Names of the standard library that the slim headers declare without <algorithm>.
+_SMALL = re.compile(
+    r"abs|array|ceil|exp2?|fabs|floor|fmax|fmin|fmod|forward|get|u?int(?:8|32|64)_t"
+    r"|invalid_argument|is_same(?:_v)?|log2?|logic_error|make_tuple|max|min|move|numeric_limits"
+    r"|nullopt|optional|out_of_range|pair|pow|round|runtime_error|size_t|sqrt|string|swap|tanh|tie"
+    r"|to_string|tuple|vector"
+)
 # The slim headers lay out these types differently from torch. A C++ source compiled with torch's
 # headers must not pass them to or from a CUDA source compiled with the slim ones.
 _OWN_TYPES = re.compile(
@@ -66,6 +78,18 @@ def sources(extension: Extension) -> frozenset[str]:
         and not any(_OWN_TYPES.search(texts[name]) for name in texts.keys() - cuda)
     )
     return frozenset(slim if is_possible else ())
+
+
+def definitions(source: str) -> list[str]:
+    """Return flags that leave out large headers of which a source appears to use nothing.
+
+    A wrong choice costs only time, as that of the slim headers does.
+    """
+    code = _COMMENT.sub(" ", source)
+    half = [] if _HALF.search(code) else ["-DHARNESS_WITHOUT_HALF"]
+    is_small = all(map(_SMALL.fullmatch, _STANDARD.findall(code)))
+    is_small = is_small and not _ALL_OF_STANDARD.search(code)
+    return [*half, *(["-DHARNESS_WITHOUT_ALGORITHM"] if is_small else [])]
 
 
 def _has_all_of(source: str) -> bool:

@@ -337,3 +337,25 @@ def test_types_that_torch_has_otherwise_are_not_passed_on() -> None:
     """CUDA sources get no slim headers if a C++ source uses a type whose layout differs there."""
     sources = (("main.cpp", "void f(at::TensorOptions options);"), ("cuda.cu", "void g() {}"))
     assert not slim.sources(Extension("e", sources))
+
+
+@pytest.mark.parametrize(
+    ("code", "left_out"),
+    [
+        ("int f() { return std::max(1, 2); } // half of it", {"HALF", "ALGORITHM"}),
+        ("void f(std::vector<int> v) { std::sort(v.begin(), v.end()); }", {"HALF"}),
+        ("int f() { return std::max({1, 2, 3}); }", {"HALF"}),
+        ("using namespace std; int f() { return max(1, 2); }", {"HALF"}),
+        ("__global__ void f(__half* x) {}", {"ALGORITHM"}),
+        ("AT_DISPATCH_FLOATING_TYPES_AND_HALF(type, name, [] {})", {"ALGORITHM"}),
+        ("void f(at::BFloat16 x) { std::swap(x, x); }", {"ALGORITHM"}),
+    ],
+)
+def test_large_headers_that_a_source_does_not_use_are_left_out(
+    code: str, left_out: set[str]
+) -> None:
+    """A source without types of 16 bits is compiled without their headers.
+
+    A source that uses only common names of the standard library is compiled without <algorithm>.
+    """
+    assert set(slim.definitions(code)) == {f"-DHARNESS_WITHOUT_{each}" for each in left_out}
