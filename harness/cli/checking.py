@@ -73,7 +73,7 @@ def check(options: argparse.Namespace) -> int:
         )
         for submission in found.submissions
         for problem in problems
-        if fits(submission, problem) is None
+        if fits(submission, problem, problems) is None
     ]
     if options.case:
         pairs = select_cases(pairs, options.case, options.grid, seed)
@@ -180,7 +180,7 @@ class Checking:
             ranked = [
                 board
                 for problem in problems
-                for board in boards(problem, submissions, store.FOLDER, RESULTS)
+                for board in boards(problem, submissions, store.FOLDER, RESULTS, problems)
             ]
             beside = partial(write_whole, file.with_name(LEADERBOARD), leaderboard(ranked, NAME))
             self._careful.write(f"--html {path}", beside)

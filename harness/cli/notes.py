@@ -41,7 +41,9 @@ def print_notes(out: IO[str]) -> None:
 def refusals(found: Discovery, problems: Sequence[Problem]) -> list[tuple[str, str]]:
     """Return, for each file that cannot be checked, its name and a line with path and reason."""
     told = [(each.path.stem, f"{each.path}: {each.message}") for each in found.rejected]
-    unfit = (s for s in found.submissions if all(fits(s, problem) for problem in problems))
+    unfit = (
+        s for s in found.submissions if all(fits(s, problem, problems) for problem in problems)
+    )
     told += [(s.name, f"{s.path}: fits no problem: {_why_unfit(s, problems)}") for s in unfit]
     return told
 
@@ -55,4 +57,4 @@ def print_refusals(found: Discovery, problems: Sequence[Problem], out: IO[str]) 
 
 
 def _why_unfit(submission: Submission, problems: Sequence[Problem]) -> str:
-    return "; ".join(f"{problem.name}: {fits(submission, problem)}" for problem in problems)
+    return "; ".join(f"{each.name}: {fits(submission, each, problems)}" for each in problems)

@@ -34,7 +34,7 @@ def profile_one(options: argparse.Namespace) -> int:
     device = devices.choose("simulator")
     layers.require_for(options.readable, untrusted=options.untrusted)
     found = discover([options.submission])
-    pairs = [(s, p) for s in found.submissions for p in problems if fits(s, p) is None]
+    pairs = [(s, p) for s in found.submissions for p in problems if fits(s, p, problems) is None]
     if pairs:
         prepare(Cache(default_root()))
     with ExitStack() as stack:

@@ -27,7 +27,7 @@ def rank(options: argparse.Namespace) -> int:
     found = [
         board
         for problem in problems
-        for board in boards(problem, submissions, store.FOLDER, options.results)
+        for board in boards(problem, submissions, store.FOLDER, options.results, problems)
     ]
     print(page(found, options.reports) if options.format == HTML else text(found, options.format))
     if options.update:

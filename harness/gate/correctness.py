@@ -82,7 +82,8 @@ def _of_cases(pairs: Sequence[tuple[CaseReport, CaseReport]], path: str) -> Wors
     others = (
         f" ({len(lost)} cases that passed in the base do not pass now)" if len(lost) > 1 else ""
     )
-    reason = f"{first.id} passed in the base and is {first.verdict} now: {first.message}{others}"
+    now = f"its verdict is now {first.verdict}: {first.message}{others}"
+    reason = f"{first.id} passed in the base; {now}"
     return Worse(reason, _line([first], path))
 
 
@@ -90,7 +91,7 @@ def _of_whole(base: Report, head: Report) -> Worse | None:
     if not base.is_right or head.is_right:
         return None
     return Worse(
-        f"passed in the base and is {head.verdict} now: {head.message}",
+        f"passed in the base; its verdict is now {head.verdict}: {head.message}",
         _line(head.cases, head.path),
     )
 

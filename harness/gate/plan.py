@@ -65,7 +65,7 @@ def in_tree(
         # changed, so every submission on it counts as changed.
         problem_hash = problem.content_hash if _is_as_it_was(tree, problem.path) else ""
         for submission in submissions:
-            if fits(submission, problem) is None:
+            if fits(submission, problem, problems) is None:
                 key = (submission.name, problem.name)
                 found[key] = Before(submission.content_hash, problem_hash, submission)
     return found
@@ -105,7 +105,7 @@ def plan(
     pairs = [
         replace(pair, unread=(unread or {}).get(pair.submission, "") if not pair.before else "")
         for problem in problems
-        for pair in _of_problem(head, problem, base, everything)
+        for pair in _of_problem(head, problem, problems, base, everything)
     ]
     known = {submission for submission, _ in base}
     rejected = tuple(r for r in head.rejected if r.path.stem not in known)
@@ -121,12 +121,16 @@ def _renamed(head: Discovery, base: Mapping[Key, Before]) -> dict[str, str]:
 
 
 def _of_problem(
-    head: Discovery, problem: Problem, base: Mapping[Key, Before], everything: bool
+    head: Discovery,
+    problem: Problem,
+    problems: Sequence[Problem],
+    base: Mapping[Key, Before],
+    everything: bool,
 ) -> Iterator[Pair]:
     now = {submission.name: submission for submission in head.submissions}
     broken = {rejected.path.stem: rejected for rejected in head.rejected}
     names = {name for name, about in base if about == problem.name}
-    fitting = {name for name, submission in now.items() if fits(submission, problem) is None}
+    fitting = {n for n, submission in now.items() if fits(submission, problem, problems) is None}
     for name in sorted(names | fitting):
         before = base.get((name, problem.name))
         if name in fitting:
@@ -134,7 +138,7 @@ def _of_problem(
             changed = everything or before is None or _differs(submission, problem, before)
             yield Pair(name, problem, submission, before, path=submission.path, is_changed=changed)
         elif name in now:
-            why = fits(now[name], problem) or ""
+            why = fits(now[name], problem, problems) or ""
             yield Pair(name, problem, None, before, why, now[name].path)
         elif name in broken:
             yield Pair(name, problem, None, before, broken[name].message, broken[name].path)

@@ -202,7 +202,12 @@ class CaseCheck:
             report = self._stopped_report(self._why(failure))
         else:
             report = self._report()
-            wrong_inputs = verdict.name_wrong_inputs(self._calls, report.wrong_runs)
+            found = (each.mismatch for each in self._comparisons.values() if each.mismatch)
+            # A number that is not finite is given as text.
+            is_finite = not all(isinstance(each.actual, str) for each in found)
+            wrong_inputs = verdict.name_wrong_inputs(
+                self._calls, report.wrong_runs, is_finite=is_finite
+            )
         return CaseOutcome(
             report,
             self._case,

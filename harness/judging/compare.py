@@ -79,7 +79,12 @@ def compare(
             unsound = unsound & ~overflown
     if unsound.any():
         message = _describe_unsound(actual, expected.value, unsound)
-        return Comparison(None, None, _mismatch(message, unsound, actual, expected.value))
+        # Finite elements may be wrong too, and one of them may be the first wrong element.
+        off = (actual.double() - expected.value.double()).abs() > bound(CLASSES[-1])
+        every = unsound | (off & actual.isfinite() & expected.value.isfinite())
+        others = int(every.sum()) - int(unsound.sum())
+        message += f"; {others} others are wrong" if others else ""
+        return Comparison(None, None, _mismatch(message, every, actual, expected.value))
     # If the oracle is not finite, `_unsound` has already found that the output agrees with it.
     error = (actual.double() - expected.value.double()).abs()
     error = torch.where(expected.value.isfinite(), error, 0.0)
@@ -259,4 +264,5 @@ def _first(wrong: Tensor) -> tuple[int, ...]:
 
 def _share(wrong: Tensor) -> str:
     count, total = int(wrong.sum()), wrong.numel()
-    return f"{count} of {total} elements ({count / total:.2%})"
+    share = f"{count / total:.2%}" if count / total >= 1e-4 else "under 0.01%"
+    return f"{count} of {total} elements ({share})"

@@ -48,8 +48,6 @@ def what_failing_cases_share(cases: Sequence[Case], failed: Collection[str]) -> 
     failures = every & frozenset(failed)
     if not failures:
         return ""
-    if failures == every:
-        return f"all {len(every)} cases fail" if len(every) > 1 else ""
     if len(failures) < _ENOUGH_FOR_ONE or len(every - failures) < _ENOUGH_FOR_ONE:
         return ""
     # One property that fits exactly comes first, then two of them, then one that nearly fits. Every

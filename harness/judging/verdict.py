@@ -18,6 +18,9 @@ from harness.problems.values import Call
 from harness.records.report import DECLINES_OWN, Verdict
 from harness.worker.supervisor import Step, WorkerFailure
 
+_LARGE = frozenset({"large", "huge", "spike"})
+"""The distributions with numbers of large magnitude."""
+
 FALLS_BACK = "falls back to torch"
 """Message of a case whose work torch does, though not in the problem's own configuration."""
 
@@ -225,12 +228,17 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
     return ""
 
 
-def name_wrong_inputs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
+def name_wrong_inputs(calls: Sequence[Call], wrong: Sequence[str], *, is_finite: bool) -> str:
     """Name the inputs of the wrong calls if the first call was right; else return "".
 
     Some mistakes show with some inputs only. A diagnosis that names the mistake is more
-    informative, and replaces this one.
+    informative, and replaces this one. If the first wrong element of each call is not finite
+    (`is_finite` is false) and all inputs are large, a result in between has overflown.
     """
     if not wrong or calls[0].name in wrong:
         return ""
-    return f"Wrong only with these inputs: {', '.join(wrong)}."
+    names = ", ".join(wrong)
+    kinds = {call.run.distribution for call in calls if call.name in wrong}
+    if not is_finite and kinds <= _LARGE:
+        return f"Right but for an overflow: wrong only with these inputs: {names}."
+    return f"Wrong only with these inputs: {names}."

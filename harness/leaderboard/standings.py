@@ -102,7 +102,11 @@ class Board:
 
 
 def boards(
-    problem: Problem, submissions: Iterable[Submission], reports: Path, measured: Path
+    problem: Problem,
+    submissions: Iterable[Submission],
+    reports: Path,
+    measured: Path,
+    problems: Sequence[Problem] = (),
 ) -> tuple[Board, ...]:
     """Rank the submissions that fit a problem.
 
@@ -111,12 +115,13 @@ def boards(
         submissions: All submissions, also of other problems.
         reports: Folder of the reports of checks on this machine.
         measured: Folder of the speed results.
+        problems: All problems, for submissions that are named like one of them.
 
     Returns:
         A board for each set of comparable speed results, the newest set first. The first board has
         the submissions without a result too. If nothing was measured, it is the only board.
     """
-    fitting = [submission for submission in submissions if fits(submission, problem) is None]
+    fitting = [each for each in submissions if fits(each, problem, problems) is None]
     checked = {s.name: _report(s, problem, reports) for s in fitting}
     every = sorted(results.read(measured, problem.name), key=lambda result: result.measured_at)
     # Results that cannot be compared get boards of their own. A conversion between GPUs or driver

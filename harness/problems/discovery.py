@@ -168,8 +168,10 @@ def taken_by(submission: Submission, problem: Problem) -> dict[str, object]:
     return {n: v for n, v in problem.arguments.items() if submission.accepts(n)}
 
 
-def fits(submission: Submission, problem: Problem) -> str | None:
+def fits(submission: Submission, problem: Problem, problems: Iterable[Problem] = ()) -> str | None:
     """Return why a submission cannot be used for a problem, or None if it can be used.
+
+    A submission that has the name of one of the problems is for that problem only.
 
     Constructor arguments are passed by name. A submission may lack a parameter of the problem's
     `Model` only if the problem leaves it at `Model`'s default. If the problem's family has a
@@ -178,10 +180,13 @@ def fits(submission: Submission, problem: Problem) -> str | None:
     Args:
         submission: The submission.
         problem: The problem.
+        problems: All problems that the submission could be used for.
 
     Returns:
         The reason in one line, or None.
     """
+    if submission.name != problem.name and submission.name in {each.name for each in problems}:
+        return f"is named like {submission.name}, and is checked against that reference only"
     for parameter in submission.parameters:
         if not parameter.required:
             continue

@@ -198,7 +198,7 @@ class SubmissionFile(pytest.Module):
             return [RejectedFile.from_parent(self, name="is_submission", rejected=rejected[0])]
         (self.submission,) = found.submissions
         problems = self.config.stash[OPTIONS].problems
-        reasons = {problem.name: fits(self.submission, problem) for problem in problems}
+        reasons = {each.name: fits(self.submission, each, problems) for each in problems}
         if all(reasons.values()):
             why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
             unfit = Rejected(self.path, f"fits no problem: {why}")
@@ -216,8 +216,8 @@ class SubmissionFile(pytest.Module):
 
     def problems(self) -> list[Problem]:
         """Return those of the session's problems that the submission fits."""
-        options = self.config.stash[OPTIONS]
-        return [problem for problem in options.problems if fits(self.submission, problem) is None]
+        every = self.config.stash[OPTIONS].problems
+        return [each for each in every if fits(self.submission, each, every) is None]
 
 
 class RejectedFile(pytest.Item):

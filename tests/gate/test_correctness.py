@@ -30,15 +30,15 @@ RIGHT = case("passed", precision="fp32")
     [
         (
             report(case("failed", message="2 of 6")),
-            "k3 passed in the base and is failed now: 2 of 6",
+            "k3 passed in the base; its verdict is now failed: 2 of 6",
         ),
         (
             report(case("declined", message="no strides"), verdict="passed"),
-            "k3 passed in the base and is declined now: no strides",
+            "k3 passed in the base; its verdict is now declined: no strides",
         ),
         (
             report(RIGHT, case("error", "k5", message="boom"), verdict="error", message="boom"),
-            "passed in the base and is error now: boom",
+            "passed in the base; its verdict is now error: boom",
         ),
         (passed(case("passed", precision="tf32")), "the precision class falls from fp32 to tf32"),
         (

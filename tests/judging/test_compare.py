@@ -250,3 +250,12 @@ def test_overflow_in_float32_is_excused_only_where_the_reference_overflows(oracl
     mismatch = refused(compare(actual, large, in_float32=lambda: partly))
     assert mismatch.index == (0, 1, 2)
     assert mismatch.count == 1
+
+
+def test_elements_that_are_not_finite_do_not_hide_wrong_ones(oracle: Sums) -> None:
+    """The first wrong element may be finite, and all wrong elements are counted."""
+    actual = changed(oracle, (1, 2, 3), float("nan"))
+    actual[0, 1, 1] += 1.0
+    mismatch = refused(compare(actual, oracle))
+    assert (mismatch.index, mismatch.count) == ((0, 1, 1), 2)
+    assert mismatch.message.endswith("though the reference is; 1 others are wrong")

@@ -1,6 +1,7 @@
 """Tests of discovery, which reads submissions in files and folders without running them."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -388,3 +389,15 @@ def test_of_many_files_of_one_name_some_are_named(tmp_path: Path) -> None:
     for message in messages:
         assert message.count("one.py") == 3
         assert message.endswith(" and 2 more; rename one (one)")
+
+
+def test_submission_is_for_the_reference_of_its_name(
+    tmp_path: Path, plain: Problem, dilated: Problem
+) -> None:
+    """A submission that has the name of a reference is checked against that reference only."""
+    every = (plain, dilated)
+    text = "class ModelNew:\n def __init__(self, **kw): pass"
+    named = replace(read(tmp_path, text), name=dilated.name)
+    assert fits(named, dilated, every) is None
+    assert "named like" in (fits(named, plain, every) or "")
+    assert fits(named, plain, (plain,)) is None
