@@ -81,7 +81,7 @@ class _Evaluation:
     @property
     def state(self) -> str:
         """The state in one line, with the message of the first case that did not pass."""
-        first = f", the first is {self._first_wrong}" if self._wrong else ""
+        first = f", the first in case {self._first_wrong}" if self._wrong else ""
         return f"{self._counts}{first}"
 
     @property

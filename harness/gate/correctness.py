@@ -82,8 +82,9 @@ def _of_cases(pairs: Sequence[tuple[CaseReport, CaseReport]], path: str) -> Wors
     others = (
         f" ({len(lost)} cases that passed in the base do not pass now)" if len(lost) > 1 else ""
     )
-    now = f"its verdict is now {first.verdict}: {first.message}{others}"
-    reason = f"{first.id} passed in the base; {now}"
+    # The message of a case that was not run begins with its verdict.
+    why = first.message.removeprefix(f"{first.verdict}: ")
+    reason = f"{first.id} passed in the base; its verdict is now {first.verdict}: {why}{others}"
     return Worse(reason, _line([first], path))
 
 

@@ -86,7 +86,11 @@ def by_counters(head: Totals, base: Totals, threshold: float) -> Change:
         outcome = outcomes.pop() if outcomes else "same"
     shifted = {name: ratio for name, ratio in ratios.items() if ratio != 1}
     reason = ", ".join(f"{percent(ratio)} {name}" for name, ratio in shifted.items())
-    most = max(ratios.values(), key=lambda ratio: abs(math.log(ratio)) if ratio else math.inf)
+    # If one counter grew and another shrank, the growth is what a reader has to look at.
+    most = max(
+        ratios.values(),
+        key=lambda r: r if outcome == "ambiguous" else abs(math.log(r)) if r else math.inf,
+    )
     reason = reason or "the deciding counters are unchanged"
     return Change(outcome, "counters", reason, Interval(most, most, most))
 

@@ -12,7 +12,7 @@ from harness.records.report import CaseReport, OtherFailure
 _NUMBER = re.compile(r"(?<![:\w])\d+(?:[.,]\d+)*%?")
 _LIST = re.compile(r"([\[(])#(, ?#)*([\])])")
 # The block and thread of a finding, and how often it occurred.
-_PLACE = re.compile(r", block \(#\) thread \(#\)( and # more)?")
+_PLACE = re.compile(r",( the first access by)? block \(#\) thread \(#\)( and # more)?")
 
 
 def shown_kind(cases: Sequence[CaseReport]) -> list[CaseReport]:
@@ -55,5 +55,7 @@ def kind_of(message: str) -> str:
     'ModelNew has no conv1d [#]; # of # elements (#) in k at a.py:18'
     >>> kind_of("4 bytes past the end in k at a.py:18, block (0,0,0) thread (3,0,0) and 6 more")
     '# bytes past the end in k at a.py:18'
+    >>> kind_of("no barrier between them in k, the first access by block (0,0,0) thread (3,0,0)")
+    'no barrier between them in k'
     """
     return _PLACE.sub("", _LIST.sub(r"\1#\3", _NUMBER.sub("#", message)))

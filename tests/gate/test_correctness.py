@@ -33,6 +33,10 @@ RIGHT = case("passed", precision="fp32")
             "k3 passed in the base; its verdict is now failed: 2 of 6",
         ),
         (
+            report(case("not run", message="not run: too long"), verdict="passed"),
+            "k3 passed in the base; its verdict is now not run: too long",
+        ),
+        (
             report(case("declined", message="no strides"), verdict="passed"),
             "k3 passed in the base; its verdict is now declined: no strides",
         ),

@@ -82,6 +82,14 @@ def test_counters_decide_where_nothing_was_traded(
     assert reason in change.reason
 
 
+def test_growth_is_shown_where_counters_disagree() -> None:
+    """An ambiguous change shows the larger growth, not a counter that shrank even more."""
+    change = by_counters(replace(BASE, sectors=2000, warp_instructions=100), BASE, 0.01)
+    assert change.outcome == "ambiguous"
+    assert change.ratio
+    assert change.ratio.value == 1.25
+
+
 def test_counters_of_another_compiler_are_no_baseline() -> None:
     """Counters from another release of nvcc are not compared, because the compiler changes them."""
     pair = a_pair()
