@@ -145,7 +145,7 @@ def judge_operators(
     names = dict.fromkeys(called_as(each.name, source) for each in mostly)
     findings = tuple(Finding(CHECK, message) for message in (*of_torch, *of_host))
     # Without operators of torch, something else did the work.
-    is_of_torch = not of_host and bool(division.by_torch)
+    is_of_torch = bool(of_torch) and not of_host and bool(division.by_torch)
     return Judged(findings, share, division, is_of_torch, tuple(names))
 
 
