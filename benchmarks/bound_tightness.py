@@ -1,11 +1,16 @@
 """Compare the bound of rounding errors with the actual errors of PyTorch's float32 on the CPU.
 
 Run `python benchmarks/bound_tightness.py REFERENCES...`. Each reference is called on the CPU, in
-the sizes that the harness uses on the simulator, once for each run (set of input values). A run
-whose output has an error gives two ratios of bound to error. The first is the largest bound of any
-element, divided by the largest error. The second is the least ratio of any element; a report's
-"worst error" is its reciprocal. The summary has the median of a reference's first ratios, and the
-least of its second ratios.
+the sizes that the harness uses on the simulator, once for each run (set of input values). For each
+run whose output has an error, the program prints two numbers:
+
+- the largest bound of any element, divided by the largest error of any element;
+- the least ratio of bound to error in one element.
+
+The reciprocal of the second number is the "worst error" of a report.
+
+For each reference, the program takes the median of the first numbers, and the least of the second
+ones. Its last lines give the median and the largest of these values over all references.
 """
 
 from __future__ import annotations
@@ -33,7 +38,10 @@ ANY = Submission(
 
 
 def ratios(problem: Problem) -> Iterator[tuple[str, float, float]]:
-    """Yield the name and both ratios of each run and output that has an error."""
+    """Yield (run, first, second) for each run and output of a problem that has an error.
+
+    The two numbers are those of the module's docstring.
+    """
     (case,) = cases_for(problem, ANY, "own", "simulator", seed=1)
     for at in problem.at(case.constants).each_output():
         yield from _ratios(at, case)
@@ -61,7 +69,7 @@ def _ratios(problem: Problem, case: Case) -> Iterator[tuple[str, float, float]]:
 
 
 def main() -> None:
-    """Print a line of ratios for each reference, and then the medians over all references."""
+    """Print the numbers of each reference, and then the medians and maxima of all references."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("references", nargs="+", type=Path)
     warnings.simplefilter("ignore")

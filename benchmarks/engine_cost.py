@@ -3,7 +3,7 @@
     python benchmarks/engine_cost.py overhead SUBMISSION REFERENCE    # all three engines
     python benchmarks/engine_cost.py scheduler --workers 64 --evaluations 10000
     CUDA_VISIBLE_DEVICES=0,1 python benchmarks/engine_cost.py gpus
-    CUDA_VISIBLE_DEVICES=0 python benchmarks/engine_cost.py gpus --built    # then on one of them
+    CUDA_VISIBLE_DEVICES=0 python benchmarks/engine_cost.py gpus --built    # again, on one GPU
     python benchmarks/engine_cost.py cold       # how busy the GPUs are if nothing is built yet
     python benchmarks/engine_cost.py contexts   # how many CUDA contexts a host makes per second
     python benchmarks/engine_cost.py builds     # how much running compilers slow down kernels
@@ -57,7 +57,8 @@ _OWN = harness.Options(device="cuda", grid="own", seed=1)
 def overhead(submission: Path, reference: Path) -> None:
     """Print the median seconds of one evaluation on each engine.
 
-    The engines take turns, and everything has been built before.
+    The engines take turns. Each engine first makes one evaluation that is not timed, because it
+    builds the submission.
     """
     options = harness.Options(seed=1)
     seconds: dict[str, list[float]] = {"in_process": [], "processes": [], "dask": []}
@@ -78,10 +79,10 @@ def overhead(submission: Path, reference: Path) -> None:
 
 
 def scheduler(workers: int, evaluations: int, files: Sequence[Path]) -> None:
-    """Print evaluations per second, and memory, for evaluations that only return a report.
+    """Print evaluations per second of Dask's scheduler, and the memory of scheduler and sender.
 
-    The work of the Dask workers is replaced by an empty report. So only the scheduler and the
-    sending process are measured.
+    The Dask workers return an empty report without any work. So only the scheduler and the sending
+    process are measured.
     """
     report = Report(
         "empty", "", "", "", "", "simulator", "quick", 0, {}, "passed", source="x" * 8192
@@ -120,11 +121,11 @@ def scheduler(workers: int, evaluations: int, files: Sequence[Path]) -> None:
 
 
 def gpus(seconds: float, jobs: int | None, folder: Path, *, is_built: bool) -> None:
-    """Print how many evaluations an hour the visible GPUs finish, at the references' own sizes.
+    """Print the throughput of the visible GPUs: evaluations per hour, at the references' own sizes.
 
-    Unless `is_built`, each pair of submission and reference is first checked once. The measurement
-    begins when the first `jobs` evaluations have ended, and lasts `seconds`. So it excludes the
-    start, and the end, when some of the GPUs have no work left.
+    Unless `is_built`, each pair of submission and reference is first checked once, so that its
+    build is in the cache. The measurement begins when `jobs` evaluations have ended, and lasts
+    `seconds`. New evaluations are sent until then, so that no GPU runs out of work.
     """
     pairs = _pairs(folder)
     jobs = jobs or EngineChoice("dask", "").hardware("cuda").jobs
@@ -151,8 +152,8 @@ def gpus(seconds: float, jobs: int | None, folder: Path, *, is_built: bool) -> N
 def cold(copies: int, folder: Path) -> None:
     """Print how busy each visible GPU is while copies of submissions are built and checked.
 
-    A unique comment in the C++ source of each copy makes the harness build it anew. From the begin
-    of the first evaluation on, there is work for a GPU.
+    A unique comment in the C++ source of each copy makes the harness build it anew. The measurement
+    starts with the first evaluation, so it leaves out the time before the first build is ready.
     """
     pairs = _pairs(folder)
     sources = {path: path.read_text() for path, _ in pairs}
@@ -200,9 +201,10 @@ def cold(copies: int, folder: Path) -> None:
 
 
 def contexts(seconds: float) -> None:
-    """Print how many CUDA contexts processes make and end per second, on one and on all GPUs.
+    """Print how many CUDA contexts per second processes create, on one GPU and on all GPUs.
 
-    This process keeps one context on each visible GPU throughout, as evaluators do.
+    Each context is created by a process of its own, which then ends. Meanwhile this process keeps
+    one context on each visible GPU, as evaluators do.
     """
     gpus = torch.cuda.device_count()
     held = [torch.zeros(1, device=f"cuda:{gpu}") for gpu in range(gpus)]
@@ -237,9 +239,9 @@ print(made)
 
 
 def builds(names: Sequence[str], folder: Path) -> None:
-    """Print submissions' times on an idle machine, and while compilers run on the other processors.
+    """Print submissions' times on an idle machine, and while nvcc runs on all but two processors.
 
-    Two processors stay free, for the submission and for the process that times it. Idle and busy
+    The other two are left to the submission and to the process that times it. Idle and busy
     measurements take turns, so that the GPU is equally warm for both.
     """
     reference = folder / "reference" / "conv_transpose1d.py"
@@ -297,7 +299,10 @@ def _share(intervals: Iterable[tuple[float, float]], begin: float, end: float) -
 
 @contextlib.contextmanager
 def _utilization() -> Iterator[list[tuple[float, list[int]]]]:
-    """Yield a growing list of samples: the time, and the utilization of each GPU in percent."""
+    """Yield a list to which a thread appends ten times a second, until the context is closed.
+
+    Each entry has the time, and the utilization of each GPU in percent.
+    """
     samples: list[tuple[float, list[int]]] = []
     ended = threading.Event()
 
@@ -354,7 +359,7 @@ def _serve(told: multiprocessing.Queue[str]) -> None:
 def _work(address: str, count: int, told: multiprocessing.Queue[str]) -> None:
     """Run `count` Dask workers in this process; send a message through `told` when they are ready.
 
-    As separate processes, the workers would need the memory of a cluster.
+    One process for each worker would need as much memory as a cluster has.
     """
 
     async def run() -> None:

@@ -1,11 +1,11 @@
-"""Measure how far honest rounding errors look like those of rounded operands.
+"""Measure how close honest kernels come to being accused of rounding their operands.
 
     PYTHONPATH=. python benchmarks/honest_errors.py --draws 300
 
-Sums of products are computed in several ways, all in float32, on random operands. Then
-`judging/kept_bits.py` tests the errors for its statistic T, which is large for operands of fewer
-bits. For each way, the output has the largest T of all tests, and the mean of T squared. The mean
-is 1 if signs are independent. The harness accuses a submission only for T above 8.5.
+Sums of products are computed in several ways, all in float32, on random operands. For each way,
+`judging/kept_bits.py` computes its statistic T of the errors. T is large if operands were rounded
+to fewer bits than float32 has. The program prints the largest T of each way, and the mean of T
+squared, which is 1 if signs are independent. The harness accuses a submission only for T above 8.5.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def factors(w: Tensor, x: Tensor) -> tuple[Factor, Factor]:
 
 
 def error_of(way: Way, w: Tensor, x: Tensor) -> Tensor:
-    """Return the errors of the sums that `way` computes: (1, channels, positions), float64."""
+    """Return the errors of the sums that `way` computes, as float64 (1, channels, positions)."""
     return (way(w, x).double() - w.double().T @ x.double())[None]
 
 
@@ -145,9 +145,10 @@ def _added(terms: Terms, rounded: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _in_parts(w: Tensor, x: Tensor, rounded: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """Sum by three of the four products of the operands' parts, the small products first.
+    """Split each operand into a high and a low part, and sum three of the four products of parts.
 
-    `rounded` makes a part of a number. Each sum is rounded towards zero.
+    `rounded` rounds a number to the bits of a part. The product of the two low parts is left out.
+    Small products come first, and each sum is rounded towards zero.
     """
     high_w, high_x = rounded(w, _TF32_BITS), rounded(x, _TF32_BITS)
     low_w, low_x = rounded(w - high_w, _TF32_BITS), rounded(x - high_x, _TF32_BITS)
@@ -167,7 +168,7 @@ def _to_zero(sums: Tensor) -> Tensor:
 
 
 def _measured(way: Way, draws: int, generator: Generator) -> Iterator[tuple[Tensor, int]]:
-    """Yield, for each draw, all its T and the number of operands that the harness would accuse."""
+    """Yield, for each draw, every statistic T and the number of operands that look rounded."""
     for _ in range(draws):
         for terms in _TERMS:
             for positive in (True, False):
@@ -178,7 +179,7 @@ def _measured(way: Way, draws: int, generator: Generator) -> Iterator[tuple[Tens
 
 
 def main() -> None:
-    """Print the number of tests, T and accusations for each way of summing."""
+    """Print, for each way of summing, the tests, largest T, mean of T squared, and accusations."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=300, help="of each size, for each way")
     parser.add_argument("--seed", type=int, default=1)

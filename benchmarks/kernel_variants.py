@@ -4,7 +4,7 @@
 
 The file has several runs of a program that launches kernels without the harness. For each run and
 problem, a table lists all timed variants, fastest first. Some variants leave out their loads, their
-stores or their multiplications. Then follow the counters of Nsight Compute.
+stores or their multiplications. A last table for each run has counters of Nsight Compute.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     PYTHONPATH=. python benchmarks/machines.py table FILE --update docs/machines.md
 
 A test machine is a root file system in which programs run with the rights of a container. `run`
-makes these file systems, and keeps them in FOLDER. Each machine gets a fresh overlay (overlayfs) of
-one, with a clone of the committed state. `run` appends a line of JSON for each machine to FILE, and
-writes the commands' output to FOLDER/logs. `--command` names other commands, such as `make
-.venv/ready`. `list` lists the machines.
+makes these file systems, and keeps them in FOLDER. Each machine writes to a fresh overlay
+(overlayfs) of its file system, which also has a clone of the repository's HEAD. `run` appends a
+line of JSON for each machine to FILE, and writes the commands' output to FOLDER/logs. `--command`
+names other commands, such as `make .venv/ready`. `list` lists the machines.
 
 A machine sees nothing of the host except how to reach the network. `--pip-from-host` also shows it
 the host's configuration of pip, and the files that this configuration needs.
@@ -103,7 +103,7 @@ class Host:
 
     Attributes:
         roots: Folder for root file systems, runs and logs.
-        images: Root file systems of the releases.
+        images: Root file systems of the Linux releases.
         source: The repository whose HEAD is cloned.
         shows_pip: True if test machines see the host's configuration of pip, and its files.
         toolkit: Folder of a CUDA toolkit on the host.
@@ -157,10 +157,10 @@ class Session:
         return Run(command, ended.status, ended.seconds, **counted(log.read_text()))
 
     def facts(self) -> list[str]:
-        """Return the versions of Python and torch, and the state of the sandbox.
+        """Return three texts: Python's version, torch's version, and the state of the sandbox.
 
-        The state is `bubblewrap`, or the reason why bubblewrap cannot be used. Unknown entries are
-        empty strings.
+        The state is `bubblewrap`, or the reason why bubblewrap cannot be used. A text that is
+        unknown is empty.
         """
         log = self._logs / f"{self._name}-facts.log"
         command = shlex.join([".venv/bin/python", "-c", _FACTS])

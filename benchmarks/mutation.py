@@ -5,12 +5,12 @@
     PYTHONPATH=. python benchmarks/mutation.py list FILE --words results/mutants.toml
 
 `run` draws mutants of each submission with a seed. It checks each mutant against the references
-that its submission fits, until one report is not right. It appends one outcome a line to FILE, and
-skips mutants that FILE already has.
+that its submission fits, until the harness rejects the mutant. It appends a line of JSON for each
+mutant to FILE, and skips mutants that FILE already has.
 
-If the first few cases show more than wrong numbers, no other cases run. Otherwise the whole quick
-grid runs, because a diagnosis needs all cases. `--jobs` mutants are compiled and checked at a time.
-Their compilers share a cache of headers.
+The first few cases run first. If they fail for a reason other than wrong outputs, such as a race,
+no other cases run. Otherwise the whole quick grid runs, because a diagnosis needs all cases.
+`--jobs` mutants are compiled and checked at a time. Their compilers share a cache of headers.
 """
 
 from __future__ import annotations
@@ -98,9 +98,10 @@ class Checks:
         return tuple(reports)
 
     def _report(self, request: Request) -> Report:
-        """Return the report on the first cases if it is conclusive, else the report on all cases.
+        """Return the report on the first cases if they settle the outcome, else that on all cases.
 
-        The first cases are conclusive if they fail for a reason that has no diagnosis.
+        They settle it if they fail for a reason other than wrong numbers or a wrong shape. For
+        these two, the harness makes a diagnosis, which needs all cases.
         """
         few = replace(request, cases=request.cases[:_FIRST_CASES], is_whole=False)
         report = self._processes.submit(few).result()
@@ -124,9 +125,10 @@ class Checks:
 def outcomes(
     checks: Checks, seed: int, each: int, done: Sequence[str], jobs: int
 ) -> Iterator[Outcome]:
-    """Yield outcomes of mutants as they are ready; skip mutants whose ids are in `done`.
+    """Check mutants in `jobs` threads, and yield each outcome as soon as it is known.
 
-    `each` mutants of every submission are drawn, and the submissions take turns.
+    `each` mutants are drawn of every submission, and the submissions take turns. Mutants whose ids
+    are in `done` are skipped.
     """
     found = [(s, drawn(s.path, each, seed)) for s in discover([SUBMISSIONS]).submissions]
     wanted = [

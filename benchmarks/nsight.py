@@ -26,7 +26,8 @@ class Launch:
 def supported(command: Sequence[str], metrics: Sequence[str]) -> list[str]:
     """Return those of `metrics` that this ncu can measure for the command on this GPU.
 
-    Names of metrics change with ncu and the GPU, and an unknown one may fail a whole measurement.
+    Metrics have other names on other GPUs and in other versions of ncu. One unknown name may make
+    the whole measurement fail.
     """
     launches = _measured(command, metrics)
     if launches is None:

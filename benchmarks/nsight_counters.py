@@ -100,7 +100,7 @@ def measure(target: Path) -> None:
 
 
 def simulated(name: str) -> dict[str, float]:
-    """Return the simulator's counters of a submission, from `harness profile`, by title."""
+    """Return the counters of a submission that `harness profile` finds, by the counter's title."""
     submission, problem = SUBMISSIONS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "profile.json"
@@ -149,7 +149,7 @@ def simulated(name: str) -> dict[str, float]:
 
 
 def compare(source: Path) -> None:
-    """Print a Markdown table of the counters in a file beside the simulator's."""
+    """Print a Markdown table: the GPU's counters from a file, the simulator's, and their ratio."""
     measured: dict[str, Any] = json.loads(source.read_text())
     rows = []
     for name in (name for name in SUBMISSIONS if name in measured["submissions"]):

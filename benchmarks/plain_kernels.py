@@ -3,7 +3,7 @@
 Run `python benchmarks/plain_kernels.py REFERENCES... --into FOLDER`. For each reference, it writes
 a submission into the folder, in which every operator is a plain kernel (`plain/kernels.cu`), and
 checks it on the simulator. All submissions share one extension, which is built once. At the end,
-the program prints how many submissions have which verdict and precision class.
+the program prints the number of submissions for each verdict and precision class.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class ModelNew(Model):
 def write(reference: Path, folder: Path) -> Path:
     """Write the submission for a reference into `folder`, and return its path.
 
-    The file has the kernels, the operators that call them, and the text of the reference. The
-    reference comes last, and all files have the same name. A build depends on the file name and on
-    the line numbers of the kernels, so all submissions share one build.
+    The file has the kernels, then the operators that call them, and at the end the text of the
+    reference. A build depends on the file name and on the line numbers of the kernels. Both are
+    equal for all submissions, so that they share one build.
     """
     kernels, operators = ((PARTS / name).read_text() for name in ("kernels.cu", "operators.py"))
     before, _, behind = operators.partition('CUDA_SOURCE = ""')

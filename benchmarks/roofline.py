@@ -3,9 +3,9 @@
     python benchmarks/roofline.py results docs/roofline.svg
 
 The points are the newest time of every submission for every problem, and the fastest baseline of
-each precision, from `results/*.jsonl`. The slope is the largest bandwidth of a copy that the
-harness measured beside them. The flat line is the fastest variant in `results/kernels_h200.json`
-that only multiplies, without loads or stores.
+each precision, from `results/*.jsonl`. The sloping line is the largest bandwidth of a copy in these
+files. The flat line is the rate of the fastest TF32 variant in `results/kernels_h200.json` that
+only multiplies, without loads or stores.
 """
 
 from __future__ import annotations
@@ -78,7 +78,10 @@ def main() -> None:
 
 
 def _newest(path: Path) -> list[dict[str, Any]]:
-    """Return the newest record of each submission in a file; none if it has other records."""
+    """Return the newest record of each submission in a .jsonl file of measured times.
+
+    The list is empty if the file has only records of another kind.
+    """
     records = (json.loads(line) for line in path.read_text().splitlines())
     times = (record for record in records if "baselines" in record)
     return list({record["submission"]: record for record in times}.values())

@@ -4,9 +4,9 @@ Run `python benchmarks/rounding_trials.py REFERENCES...`. A rounding trial estim
 rounding may cause where no rigorous bound is known.
 
 Each reference is called on the CPU, in the sizes that the harness uses on the simulator. It is
-called once for each run (set of input values) in which float16 does not overflow. The error of each
-element that is not 0 is divided by the largest error of the trials. The figure of a run and an
-output is the median of these ratios. The figure of a reference is the largest of its runs' figures.
+called once for each run (set of input values) in which float16 does not overflow. For each element
+whose exact value is not 0, the error is divided by the largest error of the trials. The figure of
+an output in a run is the median of these ratios. The figure of a reference is the largest of all.
 Where no bound is known, the harness fails a submission at a figure of four.
 """
 
@@ -31,7 +31,10 @@ FORMATS = (torch.float16, torch.bfloat16)
 
 
 def medians(problem: Problem) -> Iterator[tuple[float, str]]:
-    """Yield (figure, name) of each run, output and format; the name has the run and the format."""
+    """Yield (figure, name) for each run, output and format; a name is like "RUN in float16".
+
+    The figure is that of the module's docstring.
+    """
     (case,) = cases_for(problem, ANY, "own", "simulator", seed=1)
     at = problem.at(case.constants)
     for run in runs_for(at):

@@ -36,7 +36,7 @@ _BUILD_SECONDS = 900.0
 
 
 def main() -> None:
-    """Construct the submission and call its forward, in each case of each reference."""
+    """Construct the submission and call its forward, in one case or all cases of each reference."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("submission", type=Path)
     parser.add_argument("problems", type=Path, nargs="+")

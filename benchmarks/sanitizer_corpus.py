@@ -45,9 +45,10 @@ def main(target: Path) -> None:
 
 
 def examine(program: Path, name: str, tool: str) -> dict[str, object]:
-    """Run one kernel under one tool of compute-sanitizer.
+    """Run one kernel under one tool of compute-sanitizer, and return its findings as a dict.
 
-    Return whether the tool flagged the kernel, its first message, and the source line.
+    `flagged` says whether the tool flagged the kernel, `message` is its first message, and `line`
+    is the source line.
     """
     command = ["compute-sanitizer", "--tool", tool, "--print-limit", "4", str(program), name]
     try:

@@ -2,9 +2,9 @@
 
     python benchmarks/shared_wavefronts.py FILE    on a machine with a GPU and ncu
 
-For loads and stores and each pattern of addresses, FILE gets the wavefronts at 4, 8 and 16 bytes a
-thread. Then it gets the value of each of ncu's metrics. tests/simulator/wavefronts.json is such a
-file.
+For loads and for stores, and for each pattern of addresses, the program writes three numbers of
+wavefronts to FILE: at 4, 8 and 16 bytes a thread. It also writes the value of each of ncu's metrics
+in the same form. tests/simulator/wavefronts.json was made in this way.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Load:
     """A kernel launch to measure.
 
     Attributes:
-        title: Title for people.
+        title: Title in the printed tables.
         kernel: Part of the kernel's mangled name.
         grid: Blocks of the grid.
         block: Threads of a block.
@@ -189,7 +189,7 @@ def _name(step: Step) -> str:
 
 
 class Bench:
-    """The simulator's library, device memory, and the compiled kernels."""
+    """The simulator's library, its device memory, and the PTX of the kernels that are measured."""
 
     def __init__(self, folder: Path) -> None:
         library = build_machine_library(Cache(folder))
@@ -273,7 +273,7 @@ def latency(bench: Bench) -> str:
 def breakdown(bench: Bench, load: Load) -> str:
     """Return a table of a launch's time: the slowest instructions, and the kinds of work.
 
-    The times include those of the clock itself.
+    The times include the time that the clock itself takes.
     """
     clock = Clock()
     launch = bench.launcher(load, clock)

@@ -4,8 +4,8 @@
 
 The file has the output of tensor_core_probe.cu on a GPU. For each type and kind of operands, the
 program prints how many of the measured sums equal those of the model bit for bit. The model is in
-harness/simulator/actions/tensor_core.py. If not all sums are equal, the program also prints the
-parameters of the model for which most are.
+harness/simulator/actions/tensor_core.py. If not all sums are equal, the program also tries other
+parameters of the model, and prints those for which most sums are equal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def _library() -> ctypes.CDLL:
 
 
 def _registers(cases: list[dict[str, Any]], name: str) -> tuple[Any, ...]:
-    """Return the words of each register `name`; one row has the threads of all cases."""
+    """Return register `name` of the cases as one array of words for each register.
+
+    Each array has the threads of the first case, then those of the next, and so on.
+    """
     words = np.array([case[name] for case in cases], np.uint32)
     return tuple(words.transpose(1, 0, 2).reshape(words.shape[1], -1))
 
@@ -49,7 +52,7 @@ def _registers(cases: list[dict[str, Any]], name: str) -> tuple[Any, ...]:
 def _agreement(
     library: ctypes.CDLL, model: Model, form: str, cases: list[dict[str, Any]]
 ) -> tuple[int, int]:
-    """Return how many sums of the model equal the measured ones bit for bit, and the total."""
+    """Return how many sums the model predicts bit for bit, and how many sums were measured."""
     kind, sum_kind = form.removesuffix("_half"), "f16" if form.endswith("_half") else "f32"
     a = lines(_registers(cases, "a"), kind, 2)
     b = lines(_registers(cases, "b"), kind, 1).swapaxes(1, 2)

@@ -1,9 +1,9 @@
-"""Record the seconds of tests by file and tier; run `python benchmarks/test_seconds.py` after them.
+"""Record how many seconds each test file takes: `python benchmarks/test_seconds.py` after a run.
 
-It reads .harness/tests.xml, which pytest wrote, and writes results/test_seconds.json. The seconds
-of a test are those for which it and its fixtures kept one of the two test processes busy. After
-`make test`, pass `--tier quick`, because the tier `thorough` was not measured. `--file
-tests/test_x.py` updates only the record of that file.
+The program reads .harness/tests.xml, which pytest wrote, and writes results/test_seconds.json. It
+adds up, by tier (`quick` or `thorough`), how long the tests and fixtures of each file kept one of
+the two test processes busy. After `make test`, pass `--tier quick`, because that command does not
+run the tier `thorough`. `--file tests/test_x.py` updates only the record of that file.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Kinds of mistakes in CUDA C++.
 
-Each function for a kind (`Kind`) yields the edits that make this mistake at one node of a syntax
-tree. Most kinds are the usual mutation operators (comparison, arithmetic, constants, dropped
-statements). Others are specific to CUDA, such as a dropped barrier or fence, another axis,
-`threadIdx` for `blockIdx`, and 32-bit indices.
+`KINDS` maps the name of each kind of mistake to a function. The function takes one node of a syntax
+tree, and yields the edits that make the mistake at this node. Most kinds are the usual mutation
+operators (comparison, arithmetic, constants, dropped statements). Others are specific to CUDA, such
+as a dropped barrier or fence, `blockIdx.y` for `blockIdx.x`, `threadIdx` for `blockIdx`, and 32-bit
+indices.
 """
 
 from __future__ import annotations
@@ -150,15 +151,18 @@ def _swapped_arguments(node: Node) -> Iterator[Edit]:
 
 
 def _shape(node: Node) -> str:
-    """Return an argument's text without its last name.
+    """Return an argument's text with its last name replaced by `_`, such as `x._` for `x.size`.
 
-    Arguments with the same remaining text mostly have the same type.
+    Two arguments for which this text is equal mostly have the same type.
     """
     return re.sub(r"\w+(?=$|\)$)", "_", text_of(node)) if node.type != "string_literal" else "'"
 
 
 def _another_variable(node: Node) -> Iterator[Edit]:
-    """Yield the edit that replaces a parameter in a function's body by the next of its type."""
+    """Yield the edit that replaces a use of a function's parameter by another of the same type.
+
+    The other parameter is the next one of this type in the parameter list.
+    """
     if node.type != "identifier" or (node.parent and "declarator" in node.parent.type):
         return
     for same in _parameters_by_type(node).values():
@@ -275,7 +279,10 @@ def _swapped_branches(node: Node) -> Iterator[Edit]:
 
 
 def _dropped_subtraction_of_one(node: Node) -> Iterator[Edit]:
-    """Yield the edit that drops the `- 1` of `(n + size - 1) / size`, or any other operand 1."""
+    """Yield the edit that drops the right operand of an expression if it is 1.
+
+    An example is the `- 1` of `(n + size - 1) / size`.
+    """
     right = node.child_by_field_name("right")
     left = node.child_by_field_name("left")
     if node.type == "binary_expression" and left and right and text_of(right) == "1":

@@ -42,7 +42,8 @@ class Mutant:
         line: Number of the changed line in the submission's file, from 1.
         edit: The edit of the submission's file.
         before: The line before the edit, without leading and trailing spaces.
-        after: The line after the edit, likewise; the first one if the edit makes several.
+        after: The changed line, stripped as `before` is. It is the first changed line if the edit
+            makes several.
     """
 
     id: str

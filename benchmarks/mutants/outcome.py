@@ -25,8 +25,8 @@ class Outcome:
 
     Attributes:
         mutant: The mutant.
-        fate: What became of the mutant. `not compiled`: it does not compile. `killed`: a report on
-            it is not right. `equivalent`: it compiles to the same code as the original submission.
+        fate: What became of the mutant. `not compiled`: it does not compile. `killed`: the harness
+            rejected it. `equivalent`: it compiles to the same code as the original submission.
             `refuses more`: it passes, but its constructor declines configurations that the original
             accepts. `looser class`: it passes in a looser precision class than the original.
             `noted`: it passes with a note that the original does not get. `survived`: it passes
@@ -36,7 +36,7 @@ class Outcome:
         message: Message of the report that killed the mutant.
         labels: Labels of the cases that failed.
         failed: Number of cases that failed.
-        numbers: True if outputs of the right shape were wrong, and nothing else was found.
+        numbers: True if `by` is `wrong numbers`: an output has the right shape but wrong values.
         diagnosis: The harness's diagnosis of the wrong outputs.
         pattern: What the failing cases have in common.
         is_covered: True if some case executed the changed line; None if it is not device code.
@@ -58,11 +58,12 @@ class Outcome:
 
 
 def outcome_of(mutant: Mutant, reports: Sequence[Report], usual: Sequence[Report]) -> Outcome:
-    """Return the outcome of a mutant, given its reports; only the last report may be wrong.
+    """Return the outcome of a mutant, given the harness's reports on it.
 
     Args:
         mutant: The mutant.
-        reports: One report for each problem that was tried.
+        reports: One report for each problem that was tried. Only the last report may reject the
+            mutant, because no problem is tried after that.
         usual: Reports of the original submission on the same problems, in the same order.
     """
     last = reports[-1]
@@ -95,7 +96,7 @@ def outcome_of(mutant: Mutant, reports: Sequence[Report], usual: Sequence[Report
 
 
 def killed_by(report: Report) -> str:
-    """Return a short reason why a report is not right, such as `wrong numbers`."""
+    """Return a short reason why a report rejects a mutant, such as `wrong numbers`."""
     shown = _shown(report)
     return _killer(shown) if shown and report.verdict != "declined" else report.verdict
 
@@ -115,7 +116,8 @@ def _shown(report: Report) -> CaseReport | None:
 def _killer(case: CaseReport) -> str:
     """Return a short reason for the verdict of a failing case.
 
-    Findings in memory take precedence, as they do in the case's message.
+    If a check of the simulator found a fault in a kernel, the reason is the name of that check. The
+    case's message gives it the same precedence.
     """
     if case.verdict != "failed":
         return case.verdict

@@ -57,8 +57,9 @@ def listing(outcomes: Sequence[Outcome], words: Path | None) -> str:
     Args:
         outcomes: Outcomes of the mutants.
         words: A TOML file with a person's judgement, or None. Its tables `equivalent` and
-            `survived` have a reason by the mutant's id. Its table `diagnosis` has "right", "vague"
-            or "wrong" by the id. It also has the draw's `seed`.
+            `survived` map a mutant's id to the reason why the mutant was not killed. Its table
+            `diagnosis` maps the id to "right", "vague" or "wrong". Its key `seed` is the seed of
+            the draw.
 
     Raises:
         OSError: The file `words` cannot be read.

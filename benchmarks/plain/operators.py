@@ -75,7 +75,10 @@ def binary(name: str, x: Tensor | Number, y: Tensor | Number) -> Tensor:
 
 
 def _rows(x: Tensor, dims: Sequence[int]) -> Tensor:
-    """Return a contiguous matrix with the elements of `dims` along its rows."""
+    """Return x as a contiguous float32 matrix; each row has all elements of the dimensions `dims`.
+
+    There is one row for each index of the other dimensions.
+    """
     kept = [d for d in range(x.dim()) if d not in dims]
     columns = math.prod(x.shape[d] for d in dims)
     return floats(x).permute(*kept, *dims).reshape(-1, columns).contiguous()
@@ -208,7 +211,7 @@ def _volume(x: Tensor, dims: int) -> Tensor:
 def _slid(
     volume: Tensor, k: Sequence[int], s: Sequence[int], p: Sequence[int], d: Sequence[int]
 ) -> list[int]:
-    """Return the output sizes for a window: kernel k, stride s, padding p, dilation d."""
+    """Return the 3 output sizes of a window with kernel k, stride s, padding p and dilation d."""
     return [(volume.shape[n + 2] + 2 * p[n] - d[n] * (k[n] - 1) - 1) // s[n] + 1 for n in range(3)]
 
 
@@ -386,7 +389,7 @@ def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, **_: 
 
 
 def reduced(losses: Tensor, how: str) -> Tensor:
-    """Reduce the losses of elements as a loss's setting `reduction` says, such as `mean`."""
+    """Reduce losses of elements; `how` is a loss's `reduction`: none, mean, sum or batchmean."""
     if how == "none":
         return losses
     if how == "batchmean":
@@ -557,7 +560,7 @@ class PlainKernels(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Call this file's operator for a torch function, or the function if there is none."""
+        """Call this file's operator of the function's name, or torch's own if the file has none."""
         del types
         handler = HANDLERS.get(func.__name__)
         if handler is None:
@@ -566,7 +569,10 @@ class PlainKernels(TorchFunctionMode):
 
 
 def _as_operands(result: Any, operands: Sequence[object]) -> Any:
-    """Return a float32 result in the dtype of float16 or bfloat16 operands, as torch does."""
+    """Convert a float result to the dtype of the first operand if that is float16 or bfloat16.
+
+    Torch also returns results in this dtype. The operators of this file compute in float32.
+    """
     dtype = next((each.dtype for each in operands if isinstance(each, Tensor)), torch.float32)
     is_half = dtype in (torch.float16, torch.bfloat16)
     is_float = isinstance(result, Tensor) and result.is_floating_point()

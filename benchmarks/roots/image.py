@@ -27,7 +27,7 @@ class Image:
     """A release of a Linux distribution.
 
     Attributes:
-        title: Name for people.
+        title: Name in tables, such as `Debian 12`.
         archive: Key in `MIRRORS` of the archive that has the release.
         script: Script that debootstrap uses if it does not know the release.
         components: Components of the archive that have the packages.

@@ -57,7 +57,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Set up the view that the argument describes, and run the program.
+    """Set up the root file system that the JSON argument describes, and run the program in it.
 
     This process ends with the program's exit status.
     """
@@ -163,7 +163,7 @@ def _enter(root: Path) -> None:
 
 
 def _become(told: dict[str, Any], last_capability: int) -> None:
-    """Replace this process by the program, after giving up rights that it should not have."""
+    """Give up rights that the program should not have, and replace this process by the program."""
     if not told["may_make_namespaces"]:
         _refuse_namespaces()
     if not told["is_privileged"]:

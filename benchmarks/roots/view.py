@@ -31,10 +31,11 @@ class View:
         user_id: User id of the program.
         home: Home folder of that user.
         environment: Environment variables besides PATH, HOME and LANG.
-        shown: Files and folders of the host that the program can only read, by their path in the
-            view.
-        copied: Files of the host that are copied into the view, by the path of the copy.
-        clone: A repository, and the folder of the view for a clone of it; None for no clone.
+        shown: Files and folders of the host that the program can only read. A key is the path that
+            the program sees, and its value is the path on the host.
+        copied: Files of the host of which the program gets a copy. A key is the path of the copy,
+            and its value is the path on the host.
+        clone: A repository on the host, and the folder for a clone of it; None for no clone.
         read_only: Folders of the root file system that cannot be written.
         is_privileged: True if the program has all rights of root; a container's root has few.
         may_make_namespaces: True if the kernel lets the program make namespaces; a container's

@@ -1,6 +1,6 @@
 """The report that the harness should give for each submission of the adversarial corpus.
 
-Cheats are grouped into families, by tricks that submissions have used against evaluators:
+Each cheat belongs to a family of tricks that submissions have used against evaluators:
 
 - A: not doing the work
 - B: remembering results
@@ -36,18 +36,18 @@ class Cheat:
 
     Attributes:
         family: Letter of the cheat's family, A to H.
-        entry: The trick, in the words of the list of tricks that it comes from.
+        entry: Short description of the trick.
         says: Regular expression that the report's text must match if the cheat does not pass.
-        verdicts: The verdicts that are right, unless `precision` allows the cheat to pass.
+        verdicts: The verdicts that the harness may give, besides a pass that `precision` allows.
         precision: The tightest precision class (fp32, tf32, bf16, fp16) in which the cheat may
             pass. None if it must not pass.
         notes: Regular expression that the report's notes must match if the cheat passes.
-        only_on_gpu: Reason why only a GPU shows the cheat; empty if the simulator does.
+        only_on_gpu: Reason why the trick works only on a GPU; empty if it works on the simulator.
         on_gpu: Regular expression that the cheat's speed test must match on a GPU.
         unlike_naive: Reason why naive.py is not fooled by the cheat; empty if it is fooled.
-        cases: How many of the corpus's usual cases the cheat is checked in. It is 1 for a cheat
-            that ends its worker in each case.
-        only_case: Id of the only case that shows the cheat; empty if the usual cases do.
+        cases: Number of cases to check the cheat in, out of the two that the tests use for all
+            cheats. It is 1 for a cheat that ends its worker in each case.
+        only_case: Id of the only case that shows the cheat; empty if those two cases show it.
         needs_sandbox: True if only a sandbox prevents the attack.
     """
 
@@ -65,11 +65,14 @@ class Cheat:
     needs_sandbox: bool = False
 
     def shown_by(self, cases: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the ids of the cases to check the cheat in; `cases` has the usual ones."""
+        """Return the ids of the cases to check the cheat in.
+
+        `cases` has the ids of the cases that the tests use for all cheats.
+        """
         return (self.only_case,) if self.only_case else cases[: self.cases]
 
     def is_caught(self, report: Report) -> bool:
-        """Return whether the report is one of those that the cheat should get."""
+        """Return whether a report on the cheat has a verdict and texts that this object allows."""
         if report.verdict == "passed" and self.precision and report.precision:
             is_loose = PRECISIONS.index(report.precision) >= PRECISIONS.index(self.precision)
             return is_loose and re.search(self.notes, "\n".join(report.notes)) is not None

@@ -30,7 +30,7 @@ def check(expected: Any, actual: Any) -> bool:
 
 
 def check_correctness(reference: Any, model: Any, submission: Any) -> tuple[bool, list[Any]]:
-    """Return whether outputs are close for both seeds, and the second seed's inputs."""
+    """Return whether outputs are close for two seeds, and the inputs drawn with the second seed."""
     correct = True
     for seed in (0, 42):
         torch.manual_seed(seed)
@@ -53,7 +53,7 @@ def seconds(model: Any, inputs: list[Any]) -> float:
 
 @torch.no_grad()
 def evaluate(reference_path: str, submission_path: str) -> None:
-    """Check and time a submission; print whether it is correct, its seconds and its speedup."""
+    """Check and time a submission; print `correct`, `seconds` and `speedup` as a line of JSON."""
     reference, submission = load("reference", reference_path), load("submission", submission_path)
     torch.manual_seed(0)
     model = reference.Model(*reference.get_init_inputs()).cuda()

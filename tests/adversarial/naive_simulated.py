@@ -4,8 +4,8 @@ One process loads torch, and forks a child for each submission (FILE). Each chil
 its own simulated device. A clock that advances with the device's work replaces the host's clock, so
 that times do not depend on the machine.
 
-RESULTS receives a JSON object. By the name of each submission, it has the result that its child
-printed, or null if the child printed none.
+RESULTS receives a JSON object, which maps the name of each submission to its result. The result is
+what naive.py printed for the submission, or null if it printed no result.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _SECONDS_PER_LOOK = 1e-6
 class DeviceClock:
     """A clock that advances with the work of the simulated device.
 
-    Each query advances it by a microsecond. Otherwise a submission that executes no instruction
-    would take no time at all.
+    Each reading also advances the clock by a microsecond. Otherwise a submission that executes no
+    instruction would take no time at all.
     """
 
     def __init__(self, device: Connected) -> None:

@@ -64,7 +64,7 @@ def why_skipped(name: str) -> str:
 
 @pytest.fixture(scope="module")
 def cheats() -> Mapping[str, Outcome]:
-    """Return a mapping from each cheat's name to its report, which is made on first use."""
+    """Return a mapping from each cheat's name to its report; a cheat is evaluated on first use."""
     return OnDemand(
         lambda name: evaluated(request("cheats", name, CHEATS[name].shown_by(CASES), SEED))
     )
@@ -72,13 +72,13 @@ def cheats() -> Mapping[str, Outcome]:
 
 @pytest.fixture(scope="module")
 def honest() -> Mapping[str, Outcome]:
-    """Return a mapping from each honest submission's name to its report, made on first use."""
+    """Return a mapping from honest submissions' names to reports, which are made on first use."""
     return OnDemand(lambda name: evaluated(request("honest", name, HONEST_CASES, SEED)))
 
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, CHEATS))
 def test_cheat_is_caught(request: pytest.FixtureRequest, name: str) -> None:
-    """Each cheat gets a verdict and messages that name what it did."""
+    """Each cheat gets a verdict and a message of those that expected.py lists for it."""
     why = why_skipped(name)
     if why:
         pytest.skip(why)
@@ -89,7 +89,7 @@ def test_cheat_is_caught(request: pytest.FixtureRequest, name: str) -> None:
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, HONEST))
 def test_honest_one_passes(honest: Mapping[str, Outcome], name: str) -> None:
-    """Each honest submission with unusual habits passes as fp32 without a finding."""
+    """Each honest submission passes as fp32 without a finding, though its code is unusual."""
     outcome = honest[name]
     assert isinstance(outcome, Report), outcome
     assert outcome.verdict == "passed", outcome.message
@@ -118,7 +118,7 @@ def test_figures(
 ) -> None:
     """All cheats that this machine can evaluate are caught, and no honest submission is accused.
 
-    The test also prints the numbers of both.
+    The test prints how many cheats were caught and how many honest submissions were accused.
     """
     tried = {name: cheats[name] for name in CHEATS if not why_skipped(name)}
     through = [
@@ -161,7 +161,10 @@ def test_no_process_survives(cheats: Mapping[str, Outcome]) -> None:
 
 @pytest.mark.thorough
 def test_seed_that_people_type_says_nothing_of_the_inputs(tmp_path: Path) -> None:
-    """A submission that guesses the user's seed cannot compute later inputs, and does not pass."""
+    """A cheat that tries every seed below 256 does not pass, though the user's seed is 7.
+
+    A cheat that finds the seed could compute all later inputs and outputs in advance.
+    """
     cheat = HERE / "cheats" / "seed_recovered.py"
     options = ("--reference", REFERENCE, "--seed", "7", "--json", "-")
     done = harness("check", cheat, *options, folder=tmp_path)

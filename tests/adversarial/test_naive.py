@@ -48,7 +48,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
     """The naive evaluator calls the cheat correct.
 
-    It also measures at most twice the time of an honest kernel, or at least its speedup.
+    It also measures a competitive speed for the cheat: at most twice the seconds of an honest
+    kernel, or at least the honest kernel's speedup.
     """
     result, honest = results[name], results[HONEST.stem]
     assert result is not None, "it printed no result"
@@ -58,9 +59,9 @@ def test_it_is_fooled(results: dict[str, Any], name: str) -> None:
 
 @pytest.mark.thorough
 def test_most_of_the_corpus_fools_it() -> None:
-    """Most cheats fool the naive evaluator, and a reason is stated for every other cheat.
+    """More than half of the cheats fool the naive evaluator; each other cheat has a stated reason.
 
-    The other cheats were written against a different evaluator, mostly this harness.
+    Many of the other cheats were written against this harness.
     """
     assert len(FOOLING) > len(NOT_FOOLING)
     assert all(NOT_FOOLING.values())

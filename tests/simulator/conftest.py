@@ -114,7 +114,7 @@ class Compile(Protocol):
     """The type of the function that compiles a .cu file to PTX with nvcc."""
 
     def __call__(self, source: Path, *options: str, architecture: str = "90") -> str:
-        """Return the PTX of a .cu file for a compute capability (`90` is 9.0), with lines."""
+        """Return a .cu file's PTX, with source lines, for a compute capability (`90` is 9.0)."""
 
 
 @pytest.fixture(scope="session")

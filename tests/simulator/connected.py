@@ -56,8 +56,8 @@ def no_usage(code: DeviceCode) -> Mapping[str, Any]:
 class Connected:
     """A device process with two clients, both in this process.
 
-    One client plays the worker, which runs the submission. The other plays the trusted side, which
-    inspects the device.
+    One client stands for the worker, which runs the submission. The other client stands for the
+    harness, which inspects the device.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Connected:
         self.recover = self.client.recover
 
     def ask(self, do: str, *tensors: Tensor, **header: object) -> Message:
-        """Send a request to the device process as the trusted side does; return the reply."""
+        """Send a request to the device process as the harness does; return the reply."""
         deadline = time.monotonic() + _SECONDS
         return self._trusted.ask(do, deadline, lambda asked: (asked, ()), tensors, **header)
 
@@ -96,7 +96,7 @@ class Connected:
         return Seen(tuple(found), tuple(told["work"]["during"]), told.get("failure"), spent)
 
     def writers(self, tensor: Tensor) -> Tensor:
-        """Return, for each element of a device tensor, a code of its last writer; 0 is none."""
+        """Return a code for what last wrote each element of a device tensor; 0 if nothing did."""
         return self.ask("read", places=[place_of(tensor)]).tensors[1]
 
     def leaks(self) -> list[int]:

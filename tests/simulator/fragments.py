@@ -1,7 +1,7 @@
 """Layouts of matrices in the registers of a warp, as the PTX ISA defines them.
 
 The formulas come from the chapter "Matrix fragments for mma", not from the simulator's code. So the
-tests compare two independent readings of that chapter.
+tests compare two independent implementations of that chapter.
 """
 
 import numpy as np
@@ -62,7 +62,10 @@ def _b_place(kind: str, lane: int, i: int) -> tuple[int, int]:
 
 
 def _pack(elements: Array, kind: str) -> Array:
-    """Pack elements (element, thread) into 32-bit registers (register, thread), lowest first."""
+    """Pack elements (element, thread) into 32-bit registers (register, thread).
+
+    The first element of a register takes its lowest bits.
+    """
     each = 32 // _BITS[kind]
     parts = elements.reshape(-1, each, elements.shape[1])
     registers = np.zeros(parts[:, 0].shape, np.uint32)

@@ -43,9 +43,10 @@ class Device:
     recorder: Recorder = field(default_factory=Recorder)
 
     def in_chunks_of(self, lanes: int) -> Device:
-        """Return the device, but with at most `lanes` threads in a chunk.
+        """Return this device with at most `lanes` threads in a chunk.
 
-        A chunk is a group of blocks that the simulator runs together. A GPU is returned unchanged.
+        A chunk is a group of blocks that the simulator runs together. A GPU has no chunks, and is
+        returned unchanged.
         """
         if isinstance(self.machine, Machine):
             return Device(Machine(self.machine.memory, chunk_lanes=lanes), self.recorder)
@@ -185,7 +186,7 @@ def answers_of(script: str, source: Path, folder: Path) -> dict[str, object]:
     """Run a Python script in a new process, and return the JSON on the last line of its output.
 
     The script's arguments are the paths of the simulator's libraries, in the order of `Libraries`,
-    and the path of a CUDA source. With these the script can make a simulated device.
+    and then the path of a CUDA source. A script needs these to make a simulated device.
     """
     libraries = build_libraries(Cache(default_root()), find_toolchain())
     (folder / "script.py").write_text(script)

@@ -190,7 +190,7 @@ def test_functions_of_floats(device: Device, module: LoadedModule) -> None:
 
 
 def test_ways_to_load_and_store(device: Device, module: LoadedModule) -> None:
-    """Cache hints, memory orders and scopes do not change what is loaded or stored."""
+    """Cache hints, memory orders and scopes of a load or store do not change the values."""
     x = np.arange(32, dtype=np.int32)
     y, z = device.put(np.zeros(32, np.int32)), device.put(np.zeros(128, np.int32))
     arguments = [pointer(y), pointer(device.put(x)), pointer(z)]
@@ -213,7 +213,7 @@ U32 = np.array([0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x12345678], np.uint32
 
 @pytest.mark.parametrize("borrow", [0, 1])
 def test_borrow(device: Device, borrow: int) -> None:
-    """`subc` subtracts the borrow of `sub.cc`; a borrow leaves the carry flag clear."""
+    """`subc.cc` subtracts the borrow of `sub.cc`, and sets the carry flag unless it borrows."""
     a, b = (m.ravel() for m in np.meshgrid(U32, U32))
     text = f"sub.cc.u32 %t, 0, {borrow}; subc.cc.u32 %d, %a, %b; addc.u32 %u, 0, 0; "
     text += "shl.b32 %u, %u, 4; xor.b32 %d, %d, %u"

@@ -21,7 +21,7 @@ def module(device: Device, compile_ptx: Compile) -> LoadedModule:
 
 
 def test_cp_async_groups(device: Device, module: LoadedModule) -> None:
-    """A thread that waits for its cp.async groups reads the copied data, without a finding."""
+    """A thread that waits for its own cp.async groups reads the copied data, without a finding."""
     x = np.arange(256, dtype=np.float32)
     target = device.put(np.zeros_like(x))
     arguments = [pointer(target), pointer(device.put(x)), int32(0)]
@@ -68,7 +68,10 @@ def test_copies_without_a_wait_and_without_racecheck(memory: Memory, compile_ptx
 
 
 def test_cp_async_fills_with_zeros(device: Device, module: LoadedModule) -> None:
-    """cp.async writes zeros beyond src-size, and only zeros if its predicate ignores the source."""
+    """cp.async writes zeros for the bytes past src-size.
+
+    If its ignore-src predicate is true, it writes only zeros.
+    """
     x = np.arange(1, 97, dtype=np.uint32) * 0x01010101
     target = device.put(np.zeros_like(x))
     result = device.launch(module, "partial", [pointer(target), pointer(device.put(x)), int32(1)])
@@ -138,9 +141,10 @@ def test_mbarrier_states(device: Device, module: LoadedModule) -> None:
 
 
 def test_pending_counts(device: Device, module: LoadedModule) -> None:
-    """`mbarrier.pending_count` returns how many arrivals an mbarrier's phase still lacked.
+    """`mbarrier.pending_count` returns the number of missing arrivals that a state holds.
 
-    The count is from just before the arrival that returned the state.
+    The arrival that returned the state still counts as missing. Arrivals with counts of 1, 2 and 3
+    at an mbarrier of 7 therefore give 7, 6 and 4.
     """
     target = device.put(np.zeros(3, np.int32))
     device.launch(module, "pending_counts", [pointer(target)], block=(1, 1, 1))
@@ -148,7 +152,7 @@ def test_pending_counts(device: Device, module: LoadedModule) -> None:
 
 
 def test_cp_async_counted_by_an_mbarrier(device: Device, module: LoadedModule) -> None:
-    """After an mbarrier's phase, all threads see the cp.async copies that the mbarrier counted."""
+    """After an mbarrier's phase has completed, all threads see the cp.async copies it counts."""
     x = np.arange(128, dtype=np.float32).reshape(32, 4)
     target = device.put(np.zeros_like(x))
     arguments = [pointer(target), pointer(device.put(x))]
@@ -234,8 +238,8 @@ def run_box(
         at: Column and row where the box starts.
         swizzle: As in `encode`.
         fill: As in `encode`.
-        waits: 0 to read shared memory without a wait for the load; 2 to store even a box that
-            starts below zero.
+        waits: 1 to wait for the load, and to store the box unless it starts below zero. 0 to read
+            shared memory without a wait; 2 to store the box even if it starts below zero.
 
     Returns:
         The box as it lies in shared memory, the second matrix, the checks of all findings, and
@@ -306,7 +310,7 @@ def test_a_box_starts_at_a_multiple_of_16_bytes(
 ) -> None:
     """A TMA load or store whose box does not start at a multiple of 16 bytes is a memcheck finding.
 
-    It copies nothing. A GPU stops at such a copy.
+    The simulator then copies nothing. A GPU stops at such a copy.
     """
     x = np.ones((20, 64), np.uint32)
     shared, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), (column, 3), waits=0)
@@ -388,9 +392,10 @@ def test_maps_that_the_driver_refuses(
     swizzle: int,
     offset: int,
 ) -> None:
-    """`cuTensorMapEncodeTiled` refuses a tensor map beyond the documented limits.
+    """`cuTensorMapEncodeTiled` refuses a tensor map that breaks one of the documented rules.
 
-    These are the size of the box, multiples of 16 bytes, the swizzle span, and extents above zero.
+    The box is too large or wider than the swizzle span, or an extent of the tensor is zero. In
+    other cases, the address, the pitch or the box's width is not a multiple of 16 bytes.
     """
     with pytest.raises(ValueError, match="refused"):
         encode(device, UINT32, 4096 + offset, dims, pitch, box, swizzle)

@@ -199,7 +199,10 @@ def test_vectors_of_floats(device: Device, module: LoadedModule) -> None:
 
 
 def test_histogram_in_shared_memory(device: Device, module: LoadedModule) -> None:
-    """Atomics in shared memory act within each block: all blocks count the right histogram."""
+    """Each block counts a histogram by atomics in its own shared memory.
+
+    The sum of all blocks' histograms is right.
+    """
     x = np.random.default_rng(4).integers(0, 99, 1000).astype(np.int32)
     y = device.put(np.zeros(8, np.int32))
     arguments = [pointer(y), pointer(device.put(x)), int32(1000)]
@@ -239,7 +242,7 @@ def test_locks(device: Device, module: LoadedModule, kernel: str) -> None:
 def test_waiting_for_a_later_thread(device: Device, ptx: str, chunk_lanes: int) -> None:
     """A thread may spin until a thread of a later block has stored a value.
 
-    This holds in one chunk of blocks that the simulator runs together, and across chunks.
+    This holds whether the simulator runs the blocks together or in separate chunks.
     """
     chunked = device.in_chunks_of(chunk_lanes)
     y = device.put(np.zeros(96, np.int32))
@@ -269,7 +272,10 @@ def test_waiting_with_a_limit(
 
 @pytest.mark.approximate
 def test_clocks_go_on(device: Device, module: LoadedModule) -> None:
-    """A loop that waits for 5000 ticks of clock64() ends, after equal times in every launch."""
+    """A loop that waits for 5000 ticks of clock64() ends after fewer than 10000 ticks.
+
+    Every launch measures the same number of ticks.
+    """
     y: Array = np.zeros(64, np.int64)
     counts = []
     for _ in range(2):
@@ -285,7 +291,7 @@ def test_clocks_go_on(device: Device, module: LoadedModule) -> None:
 def test_barrier_of_the_grid(device: Device, ptx: str, chunk_lanes: int) -> None:
     """grid.sync() of cooperative groups waits for all blocks of the grid.
 
-    This holds in one chunk of blocks that the simulator runs together, and across chunks.
+    This holds whether the simulator runs the blocks together or in separate chunks.
     """
     chunked = device.in_chunks_of(chunk_lanes)
     n = 4 * 64
@@ -333,9 +339,9 @@ def test_spinning_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -
 
 @pytest.mark.simulator_only
 def test_storing_the_same_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
-    """A loop that repeats with equal registers and changes no byte of memory is a deadlock.
+    """An endless loop whose rounds leave all registers and all memory as they were is a deadlock.
 
-    Its stores write the values that memory already has.
+    The loop's stores write the values that memory already has.
     """
     zeros = np.zeros(100, np.float32)
     y = device.put(zeros)

@@ -52,10 +52,10 @@ class Setting:
         )
 
     def seen(self, result: LaunchResult, y: int, like: Array) -> tuple[object, ...]:
-        """Return everything observable of a launch whose second argument was `y`.
+        """Return everything that a launch whose second argument was `y` left to be observed.
 
-        This is its findings, its counts, the array at `y` with its unwritten bytes, and its output.
-        `like` has the shape and dtype of the array at `y`.
+        This is the findings, the counts, the unwritten bytes and the values of the array at `y`,
+        and the printed output. `like` has the shape and dtype of the array at `y`.
         """
         findings = [replace(f, address=(f.address or 0) - y) for f in result.findings]
         unwritten = self.device.machine.memory.unwritten(y, like.nbytes).tobytes()
@@ -82,7 +82,7 @@ Settings = tuple[Setting, Setting]
 
 @pytest.mark.parametrize("kernel", ["scaled", "in_place", "block_sums", "uneven", "bulk"])
 def test_blocks_of_their_own_run_on_all_cores(kernel: str, settings: Settings) -> None:
-    """A kernel of independent blocks runs on both cores, with the results of one core."""
+    """A kernel of independent blocks runs on two cores, with the same results as on one core."""
     outcomes = []
     for setting, processes in zip(settings, (1, 2), strict=True):
         y = setting.device.put(START)
@@ -128,9 +128,9 @@ def test_kernels_that_mind_the_order_run_on_one_core(kernel: str, settings: Sett
 
 
 def test_blocks_that_talk_without_a_race(settings: Settings) -> None:
-    """Blocks that read each other's values by volatile loads give the results of one core.
+    """Blocks that read each other's values by volatile loads give the same results on two cores.
 
-    One core runs the blocks in a fixed order.
+    These are the results of one core, which runs the blocks in a fixed order.
     """
     outcomes = []
     for setting in settings:
@@ -155,7 +155,7 @@ def test_stores_that_nobody_foresaw(settings: Settings) -> None:
 
 
 def test_trap(settings: Settings) -> None:
-    """On two cores, a kernel that traps leaves the error and the memory of one core."""
+    """A kernel that traps leaves the same error and the same memory on two cores as on one."""
     left = []
     for setting in settings:
         y = setting.device.put(START)
@@ -198,7 +198,7 @@ def test_a_process_that_was_killed(settings: Settings) -> None:
 
 
 def test_processes_end_with_the_machine(settings: Settings) -> None:
-    """Closing a machine ends its helper processes, and a later launch starts new ones."""
+    """Closing a machine ends its helper processes; a launch after that starts new ones."""
     two = settings[1]
     before = _children()
     for kernel in ("scaled", "uneven"):

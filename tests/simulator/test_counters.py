@@ -59,9 +59,9 @@ def launch(
 def test_sectors_per_request(
     device: Device, module: LoadedModule, stride: int, sectors: int
 ) -> None:
-    """A warp's load counts the 32-byte sectors that its words touch, at several strides.
+    """Loads with several strides count the 32-byte sectors that the words of a warp lie in.
 
-    Threads that load one common word touch one sector.
+    If all threads of a warp load one word, the load counts one sector.
     """
     x = device.put(np.zeros(128 * max(stride, 1), np.float32))
     y = device.put(np.zeros(128, np.float32))
@@ -95,7 +95,10 @@ def test_float4(device: Device, module: LoadedModule) -> None:
     ("stride", "wavefronts"), [(1, 1), (2, 2), (3, 1), (4, 4), (32, 32), (0, 1)]
 )
 def test_bank_conflicts(device: Device, module: LoadedModule, stride: int, wavefronts: int) -> None:
-    """A shared access takes one wavefront for each different word in its most used bank."""
+    """A warp's shared memory access takes as many wavefronts as its busiest bank has words.
+
+    Threads that access the same word count once.
+    """
     y = device.put(np.zeros(32, np.int32))
     arguments = [pointer(y), int32(stride)]
     result = device.launch(module, "shared_stride", arguments, dynamic_shared_bytes=4096)

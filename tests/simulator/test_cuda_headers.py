@@ -1,7 +1,7 @@
-"""CUDA's headers besides those of the runtime, included by a submission on the simulator.
+"""CUDA headers other than the runtime's, included by a submission on the simulator.
 
-Header-only libraries work. Compiled libraries have only declarations, except that products by
-cuBLAS are computed.
+Header-only libraries work. The headers of compiled libraries only declare functions. The simulator
+computes none of these functions except cuBLAS's matrix products.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def test_constants_of_mathematics(seen: dict[str, object]) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["random_numbers", "xorwow"])
 def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str) -> None:
-    """The device functions of curand give each thread other numbers, with the expected mean."""
+    """The device functions of curand give different numbers in each thread, with the right mean."""
     values = seen[name]
     assert isinstance(values, list)
     assert len(set(values)) > 250
@@ -161,6 +161,6 @@ def test_random_numbers_are_drawn_in_kernels(seen: dict[str, object], name: str)
 def test_call_of_a_library_is_told(seen: dict[str, object], call: str, function: str) -> None:
     """A call of a compiled library's function is reported by the function's name.
 
-    Including the library's header is not reported.
+    A submission that only includes the library's header is not reported.
     """
     assert seen[call] == f"the library function {function} did the work"

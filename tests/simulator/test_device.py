@@ -170,9 +170,9 @@ print(results("cuda") == results("cpu"), results("cuda")[1])
 
 
 def test_fresh_memory_is_poisoned(script: Script) -> None:
-    """`torch.empty` on the device gives NaNs, whose elements count as unwritten until written.
+    """`torch.empty` on the device gives NaNs, and its elements count as unwritten until written.
 
-    Copies and conversions keep the marks.
+    In a copy or a conversion, the same elements count as unwritten.
     """
     out = script("""
 x = torch.empty(3, 4, device="cuda")
@@ -201,7 +201,10 @@ print(p.major, p.minor, p.multi_processor_count, p.warp_size, p.total_memory > 0
 
 
 def test_streams_and_events(script: Script) -> None:
-    """A torch stream is current only in its context; events measure a time of at least 0."""
+    """A torch stream is the current one only inside `with torch.cuda.stream(...)`.
+
+    Two recorded events give an elapsed time of at least 0.
+    """
     out = script("""
 c = torch.cuda
 s = c.Stream()

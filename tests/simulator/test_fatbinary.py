@@ -1,4 +1,4 @@
-"""The search for fat binaries in a library that was made to keep the search busy for ever."""
+"""The search for fat binaries in a library, on an input that was built to make the search slow."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def image(content: bytes) -> bytes:
 
 
 def test_no_fat_binary_lies_within_another() -> None:
-    """A fat binary with 131,072 headers in its content counts as one fat binary.
+    """A fat binary that contains 131,072 more headers counts as one fat binary.
 
-    The next fat binary behind it is found.
+    The search then finds the fat binary that follows it.
     """
     nested = b"".join(image(b"")[:-8] + struct.pack("<Q", 1 << 20) for _ in range(1 << 17))
     whole = image(nested)

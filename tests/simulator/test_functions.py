@@ -89,7 +89,7 @@ def test_virtual_functions(device: Device, module: LoadedModule) -> None:
 def test_structures_through_a_pointer_to_a_function(device: Device, module: LoadedModule) -> None:
     """A function called through a pointer takes and returns structures by value.
 
-    Members keep their positions, with the padding between them.
+    The members of a structure keep their offsets, which include padding.
     """
     form = "<d3sxh2x4f"
     given = [struct.pack(form, t / 2, b"abc", t, 1, 2, 3, t) for t in range(8)]

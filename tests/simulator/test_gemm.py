@@ -103,9 +103,10 @@ def test_tma_mbarrier_and_wgmma(
 
 
 def test_warpgroups_that_share_tiles(device: Device, hopper: LoadedModule) -> None:
-    """One thread may arrive at an mbarrier for a warpgroup whose wgmmas it has waited for.
+    """One thread of a warpgroup may release a tile after the warpgroup has waited for its wgmmas.
 
-    This orders the wgmmas before the next copy, so no race is reported.
+    The thread arrives at an mbarrier. This orders the wgmmas before the next copy into the tile, so
+    no race is reported.
     """
     product, expected, findings = run_hopper(device, hopper, "gemm_two_groups", 256, 128, 320)
     assert findings == ()
@@ -114,7 +115,10 @@ def test_warpgroups_that_share_tiles(device: Device, hopper: LoadedModule) -> No
 
 @pytest.mark.simulator_only
 def test_a_slot_that_is_freed_too_early(device: Device, hopper: LoadedModule) -> None:
-    """If a ring slot is released before its wgmmas have ended, they race with the next copy."""
+    """If a ring slot is released before the wgmmas that read it have ended, there is a race.
+
+    The next copy into the slot races with these wgmmas.
+    """
     *_, findings = run_hopper(device, hopper, "gemm_frees_early", 128, 64, 320)
     assert {(f.check, f.severity) for f in findings} == {("racecheck", "error")}
     assert all(

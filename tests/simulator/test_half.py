@@ -113,7 +113,7 @@ def test_fma_rounds_once(device: Device, kind: str) -> None:
 def test_arithmetic_of_halves(device: Device, kind: str, opcode: str) -> None:
     """`add`, `sub` and `mul` on f16 and bf16 round the exact result once.
 
-    The f16x2 and bf16x2 forms give the results of two halves.
+    The forms for pairs, f16x2 and bf16x2, give the same result in each half.
     """
     a, b = (awkward(kind, 600, seed) for seed in (4, 5))
     x, y = stored(a, kind), stored(b, kind)
@@ -151,7 +151,7 @@ def test_modifiers_of_half_arithmetic(device: Device) -> None:
 def test_extrema_of_halves(device: Device, kind: str) -> None:
     """`min` and `max` on f16 and bf16 order -0 before +0, and ignore a NaN unless `.NaN` is given.
 
-    `.xorsign.abs` compares magnitudes.
+    With `.xorsign.abs`, they compare magnitudes, and the result's sign is the XOR of both signs.
     """
     a = stored(np.array([0.0, -0.0, np.nan, 1, np.nan, -3]), kind)
     b = stored(np.array([-0.0, 0.0, 2, np.nan, np.nan, 2]), kind)

@@ -159,7 +159,7 @@ def test_flush_to_zero_and_saturation(device: Device) -> None:
 
 @pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
 def test_comparisons_with_nan(device: Device, name: str) -> None:
-    """`setp` with an ordered comparison is false for a NaN, and true if it is unordered."""
+    """If an operand is NaN, `setp` gives false for `eq` to `ge`, and true for `equ` to `geu`."""
     values = np.array([0.0, -0.0, 1, -1, np.inf, np.nan], np.float32)
     a, b = np.repeat(values, 6), np.tile(values, 6)
     out = np.zeros(36, np.int32)

@@ -197,7 +197,10 @@ def test_saturation_24_bits_and_sad(device: Device) -> None:
 
 @pytest.mark.parametrize("combine", ["and", "or", "xor"])
 def test_comparisons_combine_with_a_predicate(device: Device, combine: str) -> None:
-    """The second predicate of setp with `and`, `or` or `xor` uses the opposite comparison."""
+    """`setp` with `and`, `or` or `xor` combines a comparison with a predicate.
+
+    Its second result combines the opposite comparison with the same predicate.
+    """
     a = np.array([1, 2, 1, 2], np.int32)
     b = np.array([2, 1, 2, 1], np.int32)
     c = np.array([0, 0, 1, 1], np.int32)
@@ -214,7 +217,7 @@ def test_comparisons_combine_with_a_predicate(device: Device, combine: str) -> N
 
 @pytest.mark.parametrize("name", ["lo", "ls", "hi", "hs", "lt", "le", "gt", "ge", "eq", "ne"])
 def test_unsigned_comparisons(device: Device, name: str) -> None:
-    """`setp` on u32 compares as unsigned, with `lo`, `ls`, `hi`, `hs` and with `lt` to `ge`."""
+    """`setp` on u32 compares unsigned numbers, also if the comparison is named `lt` to `ge`."""
     a = np.array([0, 1, 0xFFFFFFFF, 0x80000000], np.uint32).repeat(4)
     b = np.tile(np.array([0, 1, 0xFFFFFFFF, 0x80000000], np.uint32), 4)
     got = device.evaluate(f"setp.{name}.u32 %pa, %a, %b; selp.b32 %d, 1, 0, %pa", a, b, out=a)

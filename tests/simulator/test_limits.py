@@ -81,7 +81,7 @@ __global__ void many(float* y, int n) {
 
 @pytest.mark.parametrize(("options", "most"), [((), 255), (("-maxrregcount=40",), 40)])
 def test_registers_are_ptxass(tmp_path: Path, options: tuple[str, ...], most: int) -> None:
-    """Register counts come from ptxas, run with the options that the submission gave nvcc.
+    """Register counts come from ptxas, run with the options that the submission passed to nvcc.
 
     nvcc stores these options in the fat binary.
     """

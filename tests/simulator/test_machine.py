@@ -118,9 +118,9 @@ def test_barrier_does_not_wait_for_threads_that_have_ended(
 
 
 def test_variables_of_the_module(device: Device, module: LoadedModule) -> None:
-    """Constant and global variables have their initial values, also pointers to each other.
+    """Constant and global variables start with their initial values.
 
-    Atomics on a global variable work.
+    These may be pointers to other variables. Atomics on a global variable work.
     """
     target = device.put(np.zeros(32, np.float32))
     device.launch(module, "globals", [pointer(target)], (1, 1, 1), (32, 1, 1))
@@ -163,9 +163,9 @@ def test_local_arrays(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.simulator_only
 def test_store_past_the_end_is_found_where_it_is_made(device: Device, module: LoadedModule) -> None:
-    """A store past an allocation's end is a finding with kernel, line, thread and distance.
+    """A store past an allocation's end is a finding with the kernel, source line and thread.
 
-    The store itself has no effect.
+    Its message says how far past the end the store reaches. The store has no effect.
     """
     target = device.machine.memory.allocate(16)
     result = device.launch(module, "one_past", [pointer(target), int32(4)])

@@ -139,7 +139,8 @@ def test_mma_of_doubles(device: Device, module: LoadedModule) -> None:
 def test_mma_cuts_off_low_bits(device: Device, module: LoadedModule) -> None:
     """`mma` aligns its terms to the largest, and cuts off bits 26 or more places below it.
 
-    float32 has 24 bits. The sum keeps two more, and the result is truncated, not rounded.
+    float32 has 24 bits, and the sum keeps two more. The result is truncated to float32, not
+    rounded.
     """
     a, b, c = np.zeros((4, 16, 16)), np.zeros((4, 16, 8)), np.zeros((4, 16, 8))
     a[:, :, 0], b[:, 0] = 1, 1

@@ -43,7 +43,10 @@ def test_addresses_are_never_used_again(memory: Memory) -> None:
 
 
 def test_only_live_starts_can_be_freed(memory: Memory) -> None:
-    """Freeing twice, inside an allocation, or at a host address raises NotAnAllocation."""
+    """Freeing an address raises NotAnAllocation unless a live allocation starts there.
+
+    Examples are an allocation that is freed twice, an address inside one, and a host address.
+    """
     address = memory.allocate(100)
     for wrong in (address + 1, address - 1, 4096):
         with pytest.raises(NotAnAllocation):
@@ -86,9 +89,9 @@ def test_nothing_is_allocated_for_zero_bytes(memory: Memory) -> None:
 
 
 def test_copies_carry_what_is_written(memory: Memory) -> None:
-    """A copy within the device copies which bytes are initialised.
+    """Bytes that are copied from uninitialised device memory stay uninitialised.
 
-    A copy from the host initialises all its bytes.
+    After a copy from the host, all copied bytes are initialised.
     """
     source, target = memory.allocate(8), memory.allocate(8)
     memory.write(source, b"1234")

@@ -120,7 +120,7 @@ def test_locations_tell_where_a_function_was_inlined() -> None:
 def test_inline_assembly_has_names_of_its_own() -> None:
     """Registers and labels in a nested scope, as inline assembly has, hide outer ones.
 
-    They are unknown outside the scope.
+    Outside the scope, the inner names are not visible.
     """
     body = "{ .reg .pred p; .reg .b32 %r1; setp.eq.s32 p, %r1, %r2; @p bra L; L: } mov.b32 %r1, 0;"
     setp, branch, label, mov = kernel(body)
@@ -173,9 +173,9 @@ def test_variables_and_their_initialisers() -> None:
 
 
 def test_register_types() -> None:
-    """`register_type` returns the type of a declared register, from a range or on its own.
+    """`register_type` returns the type of a register that is declared by name or in a range.
 
-    It raises KeyError for other names.
+    An example of a range is `%rd<3>`. The method raises KeyError for other names.
     """
     text = f"{HEADER}.visible .entry test() {{ .reg .b64 %rd<3>; .reg .pred %SP, q; ret; }}"
     function = parse(text).functions["test"]

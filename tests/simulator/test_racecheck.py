@@ -97,8 +97,8 @@ def test_what_a_warp_reads_again_after_a_barrier(
 ) -> None:
     """A read that is repeated after a barrier still races with another warp's store.
 
-    The race detector skips a read that two remembered reads of the same warp cover. The earlier
-    reads are from before the barrier, so they do not cover the later ones.
+    The race detector does not record a read that two recorded reads make redundant. Here the
+    recorded reads are from before the barrier, so the repeated read is recorded.
     """
     machine = Machine(device.machine.memory, schedule=schedule)
     y = device.put(np.zeros(64, np.float32))
@@ -154,8 +154,8 @@ def test_blocks_that_write_one_word(
 ) -> None:
     """Two blocks that write different values to one word race.
 
-    Writes of equal values are only information. The result does not depend on whether the simulator
-    runs the blocks together.
+    If the values are equal, the finding has only the severity `info`. The result does not depend on
+    whether the simulator runs the blocks together.
     """
     machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
     y = device.put(np.zeros(1, np.int32))
@@ -178,7 +178,7 @@ def test_kernels_are_ordered(device: Device, module: LoadedModule) -> None:
 def test_global_memory_in_place(
     device: Device, race_ptx: Callable[..., str], schedule: int
 ) -> None:
-    """A read of an element that another thread overwrites is a race in any order of blocks.
+    """A read of an element that another thread overwrites is a race, whichever block runs first.
 
     Threads that overwrite only their own elements do not race.
     """

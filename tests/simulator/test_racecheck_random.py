@@ -71,7 +71,8 @@ class Order:
 
     Attributes:
         kind: The kind of step.
-        number: The copy groups that `wait_group` leaves incomplete, or the number of the mbarrier.
+        number: Number of copy groups that `wait_group` may leave incomplete, or index of the
+            mbarrier.
         warp: The warp that arrives or waits.
     """
 
@@ -176,7 +177,7 @@ class Done:
     def is_before(self, later: Done) -> bool:
         """Return whether this access happens before a later one.
 
-        It does if it was complete by then, and the later access's thread knew this.
+        It does if it was complete when the later access began, and the later thread knew this.
         """
         if self.end is None:
             return False
@@ -253,9 +254,9 @@ ASYNCHRONOUS = [
 def test_races_are_found_exactly(
     device: Device, first_seed: int, schedule: int, kinds: list[str]
 ) -> None:
-    """The simulator reports races, and errors among them, exactly if the model does.
+    """The simulator reports a race exactly if the model finds one.
 
-    This holds in every order of threads.
+    It reports an error exactly if the model finds one. This holds in two orders of threads.
     """
     machine = Machine(device.machine.memory, schedule=schedule)
     source = device.put(np.arange(THREADS * (MOST_STEPS + 2), dtype=np.uint32) + 10**6)

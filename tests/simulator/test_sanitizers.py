@@ -70,7 +70,7 @@ def body_of(name: str) -> tuple[int, int]:
 
 
 def mistakes(name: str) -> list[tuple[str, int]]:
-    """Return (check, line) for each mistake in a kernel that a comment in defective.cu marks."""
+    """Return (check, line) for each mistake in a kernel, as comments in defective.cu mark them."""
     start, end = body_of(name)
     found = []
     for index, line in enumerate(LINES):
@@ -86,7 +86,7 @@ def mistakes(name: str) -> list[tuple[str, int]]:
 
 
 def end_of_statement(line: int) -> int:
-    """Return the last line of the asm statement at a line; other lines are returned unchanged.
+    """Return the last line of the asm statement that begins at a line, or the line if none begins.
 
     nvcc 13.5 reports the first line of such a statement, and nvcc 13.0 the last.
     """
@@ -103,9 +103,9 @@ def is_simulator_only(name: str) -> bool:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_mistakes_and_nothing_else_are_found(corpus: Corpus, name: str) -> None:
-    """The simulator finds exactly the mistakes that comments in a defective kernel mark.
+    """The checks that report errors in a kernel are exactly those that the kernel's comments name.
 
-    The checks are those marked, and every marked line is found.
+    Each line that a comment marks has an error. A kernel whose name begins with `clean` has none.
     """
     expected = [] if name.startswith("clean") else mistakes(name)
     found = corpus.errors(name)

@@ -95,9 +95,9 @@ def test_threads_that_have_ended_are_information(device: Device, module: LoadedM
 def test_threads_that_go_past_a_barrier(
     device: Device, barriers: str, kernel: str, limit: int, chunk_lanes: int
 ) -> None:
-    """Threads that skip a barrier at which others of their warp wait are an error.
+    """Threads that skip a barrier at which other threads of their warp wait are an error.
 
-    Whole warps that skip it are at most information.
+    If whole warps skip the barrier, a finding has at most the severity `info`.
     """
     machine = Machine(device.machine.memory, chunk_lanes=chunk_lanes)
     y = device.put(np.zeros(128, np.int32))
@@ -134,10 +134,10 @@ def test_threads_that_return_before_a_barrier(
 def test_shuffle_that_takes_the_value_of_an_ended_lane(
     device: Device, module: LoadedModule, limit: int, taker: int | None
 ) -> None:
-    """A shuffle that takes a value from an ended lane is a warning with its line.
+    """A shuffle that takes a value from a lane that has ended is a warning with its source line.
 
-    It is not an error, because a right kernel may ignore the value. Whole warps may end without a
-    finding.
+    It is not an error, because a right kernel may ignore the value. If all lanes of a warp have
+    ended, there is no warning.
     """
     y = device.put(np.zeros(64, np.int32))
     arguments = [pointer(y), int32(limit)]

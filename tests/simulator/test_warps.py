@@ -34,7 +34,7 @@ def word(value: int) -> bytes:
 
 
 def named(mask: int, lane: int = 0) -> list[int]:
-    """Return the numbers of the lanes in a mask, starting at `lane`."""
+    """Return the numbers of all lanes in a mask that are at least `lane`."""
     return [j for j in range(lane, 32) if mask >> j & 1]
 
 
@@ -87,7 +87,7 @@ def test_shuffle_of_doubles(device: Device, module: LoadedModule) -> None:
 
 
 def test_shuffle_from_a_lane_of_choice(device: Device, module: LoadedModule) -> None:
-    """Every lane of a shuffle may name another source, whose low five bits count."""
+    """Each lane of a shuffle may read a different lane, given by the operand's low five bits."""
     rng = np.random.default_rng(3)
     x = rng.integers(-(2**31), 2**31, 32).astype(np.int32)
     source = rng.integers(-100, 100, 32).astype(np.int32)
@@ -135,7 +135,7 @@ def test_votes(device: Device, module: LoadedModule, mask: int, pattern: str) ->
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("kinds", [1, 3])
 def test_matches(device: Device, module: LoadedModule, mask: int, dtype: type, kinds: int) -> None:
-    """match.any and match.all compare all 32 or 64 bits of the lanes in the mask."""
+    """match.any and match.all compare all 32 or 64 bits of the values of the lanes in the mask."""
     rng = np.random.default_rng(7)
     x: Array = (rng.integers(0, kinds, 32) * (2**40 if dtype is np.int64 else 5)).astype(dtype)
     y = np.full((3, 32), 9, np.uint32)
@@ -232,9 +232,10 @@ def test_masks_that_name_the_wrong_lanes(
     message: str,
     count: int,
 ) -> None:
-    """A vote whose mask names wrong lanes is a synccheck finding with its line.
+    """A vote is a synccheck finding with its line if its mask names a lane that does not exist.
 
-    The lanes that exist continue.
+    A mask that does not name the lane that executes the vote is also a finding. The existing lanes
+    in the mask continue.
     """
     target = device.put(np.zeros(32, np.uint32))
     arguments = [pointer(target), word(mask), int32(0)]
@@ -265,7 +266,7 @@ def test_lanes_that_have_ended_may_be_named(device: Device, module: LoadedModule
 
 @pytest.mark.simulator_only
 def test_a_lane_that_never_comes(device: Device, module: LoadedModule) -> None:
-    """A vote that waits for a lane which waits at a barrier is a finding.
+    """A vote is a finding if a lane of its mask waits at a barrier and so never arrives.
 
     The other lanes continue without that lane.
     """
@@ -327,7 +328,7 @@ def test_a_barrier_that_too_few_threads_reach(device: Device, module: LoadedModu
 
 
 def test_a_cluster_is_one_block(device: Device, module: LoadedModule) -> None:
-    """Barriers and addresses of a cluster of one block are those of the block."""
+    """The barriers and addresses of a cluster of one block act as those of the block."""
     y = np.zeros((3, 32), np.uint32)
     target = device.put(y)
     device.launch(module, "cluster_of_one", [pointer(target)], (3, 1, 1))

@@ -29,10 +29,10 @@ class Shared:
         self.used = 0
 
     def _place(self, start: int, offset: int, mode: int, chunk: Array) -> None:
-        """Store a chunk of 16 bytes at its swizzled position.
+        """Store a chunk of 16 bytes at its swizzled position in its 128-byte line.
 
-        The chunk's position in its 128-byte line is XORed with the line's number modulo the chunks
-        of a swizzle span.
+        The swizzled position is the chunk's position XORed with `line % chunks`. Here `line` is the
+        number of the line, and `chunks` is the number of chunks in a swizzle span.
         """
         address = start + offset
         line, position = address // 128, address // 16 % 8
@@ -40,9 +40,10 @@ class Shared:
         self.bytes[at : at + 16] = np.ascontiguousarray(chunk).view(np.uint8)
 
     def k_major(self, matrix: Array, mode: int) -> int:
-        """Store a matrix (line, k) with k contiguous, and return its descriptor.
+        """Store a matrix (line, k) in the K-major layout, and return its descriptor.
 
-        Each row of the layout has as many bytes as a swizzle span, and eight lines form a group.
+        A line is a row of A or a column of B. Values of one line for neighbouring k are contiguous.
+        The eight lines of a group start one swizzle span apart.
         """
         rows, start, span = matrix.shape[0], self._start(), SPANS[mode]
         each = 16 // matrix.itemsize
@@ -56,7 +57,11 @@ class Shared:
         return self._descriptor(start, leading, stride, mode)
 
     def mn_major(self, matrix: Array, mode: int) -> int:
-        """Store a matrix (line, k) with lines contiguous, and return its descriptor."""
+        """Store a matrix (line, k) in the layout that is M-major for A and N-major for B.
+
+        A line is a row of A or a column of B. Values of neighbouring lines for one k are
+        contiguous. Return the matrix's descriptor.
+        """
         rows, length = matrix.shape
         start, span, each = self._start(), SPANS[mode], 16 // matrix.itemsize
         wide = span // 16
