@@ -20,9 +20,9 @@ class LineCounters:
 
     Attributes:
         line: Number of the line.
-        warp_instructions: PTX instructions executed, each counted once for a warp.
-        thread_instructions: PTX instructions executed, each counted once for a thread.
-        requests: Accesses to global memory, each counted once for a warp.
+        warp_instructions: PTX instructions executed, counted once for each warp.
+        thread_instructions: PTX instructions executed, counted once for each thread.
+        requests: Accesses to global memory, counted once for each warp.
         sectors: Number of 32-byte sectors that the requests touched.
         ideal_sectors: The value of `sectors` if the bytes of each request were contiguous.
         wavefronts: Number of passes that accesses of shared memory needed.

@@ -69,7 +69,7 @@ def _space(modifiers: Sequence[str]) -> Space:
 
 
 def floating_point_operations(instruction: Instruction) -> tuple[str, int]:
-    """Return the type of an instruction, and how many floating-point operations one thread does.
+    """Return an instruction's PTX type, and the number of floating-point operations per thread.
 
     The number is 0 for matrix instructions and for instructions without a floating-point type.
     """
@@ -82,11 +82,11 @@ def floating_point_operations(instruction: Instruction) -> tuple[str, int]:
 
 
 def matrix_operations(instruction: Instruction) -> tuple[str, int]:
-    """Return the type of the factors of a matrix instruction, and its operations per thread.
+    """Return the type of a matrix instruction's factors, and the number of operations per thread.
 
-    An operation is a multiplication or an addition. The number for the whole matrix product is
-    divided by the number of threads that execute it. The result is `("", 0)` for an instruction
-    that is not a matrix product.
+    An operation is a multiplication or an addition. The operations of the whole matrix product are
+    divided by the number of threads that execute the instruction together. The result is `("", 0)`
+    for an instruction that is not a matrix product.
 
     >>> name = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
     >>> opcode, *modifiers = name.split(".")

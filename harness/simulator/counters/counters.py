@@ -33,7 +33,7 @@ class AccessCounts:
         kind: Kind of access, such as "load".
         space: State space of the addresses, such as "global"; never "generic".
         bytes_per_thread: Bytes that a thread accesses at a time. For an asynchronous copy or a
-            similar instruction, this is the least number.
+            similar instruction, this is the smallest number of bytes that it may access at a time.
         file: Path of the source file, or None if the PTX does not have it.
         line: Line in the source file, or None.
         requests: Number of times that a warp executed the instruction.
@@ -43,8 +43,8 @@ class AccessCounts:
         ideal_sectors: The value of `sectors` if the bytes of each request were contiguous.
         wavefronts: Number of passes that the requests needed in shared memory.
         ideal_wavefronts: The value of `wavefronts` without bank conflicts.
-        stride: Distance in bytes between the addresses of neighbouring threads. None if at most
-            half of all pairs of neighbours have the same distance.
+        stride: Distance in bytes between the addresses of neighbouring threads. None unless more
+            than half of the pairs of neighbouring threads have this distance.
     """
 
     kind: str
@@ -82,14 +82,14 @@ class BranchCounts:
 
 @dataclass(frozen=True)
 class LineCounts:
-    """Numbers of PTX instructions that one source line of a kernel executed.
+    """Numbers of PTX instructions that were executed for one source line of a kernel.
 
     Attributes:
         file: Path of the source file, or None if the PTX does not have it. If the code of a header
             was inlined, file and line are those of the submission's line that calls it.
         line: Line in the source file, or None.
-        warp_instructions: PTX instructions executed, each counted once for a warp.
-        thread_instructions: PTX instructions executed, each counted once for a thread.
+        warp_instructions: PTX instructions executed, counted once for each warp.
+        thread_instructions: PTX instructions executed, counted once for each thread.
     """
 
     file: str | None
@@ -143,7 +143,7 @@ class KernelCounters:
 
     @property
     def lanes_per_instruction(self) -> float:
-        """Mean number of threads that execute an instruction of a warp, at most 32.
+        """Mean number of threads of a warp that execute an instruction together, at most 32.
 
         It is 0 if no instruction was executed.
         """
@@ -203,7 +203,7 @@ class Counts:
         self.pointer = ctypes.addressof(self._profile)
 
     def _any(self, lanes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Return a boolean for each simulated warp: True if one of its threads is in `lanes`."""
+        """Return a boolean for each simulated warp: True if `lanes` has a thread of the warp."""
         return np.logical_or.reduceat(lanes, self._starts)
 
     def executed(self, position: int, current: npt.NDArray[np.bool_] | None, count: int) -> None:
@@ -247,16 +247,16 @@ class Counts:
         self._table[...] = sites
 
     def add(self, part: Totals, started_from: npt.NDArray[np.uint64]) -> bool:
-        """Add what another process has counted since it started from the counts `started_from`.
+        """Add the counts of another process, minus the counts `started_from` with which it started.
 
         Args:
             part: All counts of the other process, including `started_from`.
             started_from: The counts of memory accesses with which the other process started.
 
         Returns:
-            True if the counts were added. False if the two processes recorded different strides or
-            state spaces for one instruction. A single process would have compared all accesses with
-            the first stride, so the sums could differ from its counts. Nothing is added then.
+            True if the counts were added. False, without an addition, if the two processes recorded
+            different strides or state spaces for one instruction. A single process would have used
+            one stride for all accesses, so its counts could differ from the sums.
         """
         ours, theirs = self._table, part.sites
         both = (ours[:, _REQUESTS] > 0) & (theirs[:, _REQUESTS] > 0)

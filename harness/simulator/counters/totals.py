@@ -23,9 +23,10 @@ class KernelProfile:
 
     Attributes:
         counters: Counters, summed over all launches of the kernel.
-        resources: Registers, shared memory and spills as reported by ptxas, or None without ptxas.
+        resources: Registers, shared memory and spills that ptxas reported; None if there is no
+            report.
         occupancy: The theoretical occupancy that follows from the resources and the block size, or
-            None without `resources`.
+            None if `resources` is None.
     """
 
     counters: KernelCounters
@@ -41,16 +42,16 @@ class Totals:
 
     Attributes:
         launches: Number of launches.
-        warp_instructions: PTX instructions executed, each counted once for a warp.
-        thread_instructions: PTX instructions executed, each counted once for a thread.
+        warp_instructions: PTX instructions executed, counted once for each warp.
+        thread_instructions: PTX instructions executed, counted once for each thread.
         flop: Floating-point operations; a fused multiply-add counts as two.
-        requests: Loads, stores, atomics and asynchronous copies in global memory, each counted once
-            for a warp. A bulk copy counts as one request for each 128 bytes.
+        requests: Loads, stores, atomics and asynchronous copies in global memory, counted once for
+            each warp. A bulk copy counts as one request for each 128 bytes.
         sectors: Number of 32-byte sectors that the requests touched.
         wavefronts: Number of passes that accesses of shared memory needed.
         ideal_wavefronts: The value of `wavefronts` without bank conflicts.
-        local_bytes: Bytes read and written in local memory. They include the registers that ptxas
-            spills, as if every thread executed each spill once.
+        local_bytes: Bytes read and written in local memory. They include the spills that ptxas
+            reports, as if every thread executed each spill store and spill load once.
         registers: The most registers of a thread among all kernels; None if ptxas reported none.
         occupancy: The lowest theoretical occupancy among all kernels, as a fraction of the warps
             that a multiprocessor can hold; None if ptxas reported no resources.
@@ -70,12 +71,12 @@ class Totals:
 
     @property
     def sectors_per_request(self) -> float | None:
-        """Mean number of 32-byte sectors per request to global memory; None without requests."""
+        """Mean number of 32-byte sectors per request to global memory; None if `requests` is 0."""
         return self.sectors / self.requests if self.requests else None
 
     @property
     def bank_conflicts(self) -> float | None:
-        """Passes through shared memory, divided by the passes needed without bank conflicts.
+        """Passes that accesses of shared memory need, divided by the number without bank conflicts.
 
         It is 1 without bank conflicts, and None if the kernels did not use shared memory.
         """

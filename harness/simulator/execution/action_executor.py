@@ -29,9 +29,8 @@ class ActionExecutor:
     """Executor of actions (such as `mma.sync`) for one chunk (blocks that are simulated together).
 
     Attributes:
-        parked: By number of the action's basic block, a mask of the threads that wait at the
-            action. They wait for the rest of their warp or warpgroup, or for the action's
-            condition.
+        parked: Masks of the threads that wait at an action, by the number of the action's basic
+            block. They wait for the rest of their warp or warpgroup, or for the action's condition.
     """
 
     def __init__(
@@ -54,8 +53,7 @@ class ActionExecutor:
         """Remove all waiting threads, and start the next chunk (blocks simulated together).
 
         Args:
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index of the chunk's first block in the order of execution.
         """
         self.parked, self._expired, self._expirations = {}, {}, 0
         self._memory.first_block = first_block
@@ -91,11 +89,11 @@ class ActionExecutor:
         return going, uniform
 
     def satisfied(self, program: Program, uniform: int) -> dict[int, Mask]:
-        """Remove and return threads that wait at an action (such as an mbarrier wait).
+        """Remove and return the parked threads whose action's condition has become true.
 
-        All threads at an action are returned if the action's condition is now true for at least
-        one of them. They must arrive at the action again. The result has a mask of threads for
-        each number of an action's basic block.
+        If the condition is true for one thread at an action (such as an mbarrier wait), all threads
+        at that action are returned. The caller must let them arrive at the action again. The result
+        maps the number of the action's basic block to a mask of the threads.
         """
         found = {}
         for position, lanes in list(self.parked.items()):
@@ -107,11 +105,12 @@ class ActionExecutor:
         return found
 
     def expire(self, program: Program) -> dict[int, Mask]:
-        """End waits for a condition without success; remove and return the waiting threads.
+        """Stop waits whose condition is still false; remove and return the threads that waited.
 
-        The action (the instruction that waits) still runs for these threads. It can report the
-        failure, as `mbarrier.try_wait` does. The result has a mask of threads for each number of
-        an action's basic block. It is empty after 200 calls in a row in which waits only expired.
+        The action (the instruction that waits) then runs for these threads, and can report the
+        failure, as `mbarrier.try_wait` does. The result maps the number of the action's basic block
+        to a mask of the threads. After 200 calls in a row between which no action could run without
+        an expired wait, the result is empty.
         """
         found = {}
         # On a GPU, `mbarrier.try_wait` returns false after a time limit, and the program usually

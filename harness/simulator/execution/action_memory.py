@@ -38,9 +38,10 @@ _MOST_FAULTS = 256
 
 
 class ActionMemory:
-    """Memory and unfinished copies of one chunk (blocks that are simulated together).
+    """Access to the memory of one chunk (blocks that are simulated together), with all checks.
 
-    All actions of the chunk share this object.
+    The object also keeps the chunk's unfinished asynchronous copies. All actions of the chunk
+    (instructions such as `cp.async`) share it.
 
     Args:
         compiler: The compiler of the kernel's basic blocks, which also has the C functions.
@@ -87,8 +88,8 @@ class ActionMemory:
     def deliver(self, transfer: Transfer) -> None:
         """Mark the destination of an asynchronous copy as written.
 
-        Nothing happens if `transfer` is the reading part of a copy. Race detection is not affected:
-        it learns separately that threads have waited for the copy.
+        Do nothing if `transfer` is the reading part of a copy. Race detection is not affected: a
+        separate call tells it that threads have waited for the copy.
         """
         if not transfer.is_read:
             lanes, addresses = _plain(transfer.lanes, transfer.addresses)
@@ -104,8 +105,8 @@ class ActionMemory:
     def entrust(self, transfer: Transfer, agent: Agent) -> None:
         """Make race detection treat an asynchronous copy as an access of `agent`.
 
-        Before, the copy counts as an access of the threads that started it. The agent, such as an
-        mbarrier's phase, later announces that the copy is complete.
+        Until this call, the copy counts as an access of the threads that started it. Threads that
+        later wait for the agent, such as for an mbarrier's phase, are ordered after the copy.
         """
         self._hand_over(transfer, agent)
 
@@ -135,7 +136,7 @@ class ActionMemory:
         Args:
             end: The action (an instruction such as `cp.async`) that accesses the rows.
             space: State space of the rows.
-            lanes: The thread of each row, by its number among the threads simulated together.
+            lanes: For each row, the number of its thread among the threads simulated together.
             addresses: Address of each row.
             nbytes: Bytes of a row.
             align: Required alignment in bytes; 0 means `nbytes`.
@@ -172,14 +173,15 @@ class ActionMemory:
         what: int,
         data: Bytes | None = None,
     ) -> None:
-        """Report an action's access of memory to the race check, before the access happens.
+        """Report an action's access to rows of memory to the race check, before the access happens.
 
-        An action is an instruction such as `cp.async`. Do nothing if races are not checked.
+        A row is `nbytes` consecutive bytes that one thread accesses. Do nothing if races are not
+        checked.
 
         Args:
-            end: The action.
+            end: The action (an instruction such as `cp.async`) that accesses the rows.
             space: State space of the rows.
-            lanes: The thread of each row, by its number among the threads simulated together.
+            lanes: For each row, the number of its thread among the threads simulated together.
             addresses: Address of each row.
             nbytes: Bytes of a row.
             align: Required alignment in bytes; 0 means `nbytes`.
@@ -204,10 +206,12 @@ class ActionMemory:
     ) -> None:
         """Count an action's access to rows of memory; do nothing if counters are switched off.
 
+        A row is `nbytes` consecutive bytes that one thread accesses.
+
         Args:
             end: The action (an instruction such as `cp.async`).
             space: State space of the rows.
-            lanes: The thread of each row, by its number among the threads simulated together.
+            lanes: For each row, the number of its thread among the threads simulated together.
             addresses: Address of each row.
             nbytes: Bytes of a row.
             is_store: True for stores, False for loads.
@@ -258,7 +262,7 @@ def _plain(lanes: Lanes, addresses: Array) -> tuple[Lanes, Array]:
 def _access(end: Perform, space: Space, nbytes: int, *, is_store: bool) -> Access:
     """Return an `Access` that describes an action's access of `nbytes` bytes in fault messages.
 
-    It has the instruction and the source location of the action (such as `cp.async`).
+    The `Access` has the instruction and source location of the action (such as `cp.async`).
     """
     zero = Constant(Immediate(0))
     sources = (zero,) if is_store else ()

@@ -35,7 +35,7 @@ from harness.simulator.ptx.space import Space
 
 @dataclass
 class ThreadsAtAction:
-    """The threads that execute one action together, as the protocol `ActiveThreads`.
+    """The threads that execute one action together; implements the protocol `ActiveThreads`.
 
     Attributes:
         memory: Memory that the threads access, with all checks.

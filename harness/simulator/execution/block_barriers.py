@@ -33,8 +33,8 @@ class WaitingAtBarrier:
 class BlockBarriers:
     """The barriers of the thread blocks of a chunk (blocks that are simulated together).
 
-    A barrier is complete when as many threads of the block have arrived as the instruction asks
-    for. If the instruction gives no thread count, all threads that have not ended must arrive.
+    A barrier is complete when enough threads of the block have arrived: the thread count of the
+    instruction or, if it has none, all threads that have not ended.
     """
 
     def __init__(self, team: Team, exits: ThreadExits) -> None:
@@ -74,8 +74,8 @@ class BlockBarriers:
 
         Args:
             alive: The threads that have not ended.
-            tell: Called once for each complete barrier number with the threads that arrived,
-                including threads at `bar.arrive`, which did not wait.
+            tell: Called once for each barrier number that is complete in some block. It receives
+                the threads that arrived, including those at `bar.arrive`, which do not wait.
         """
         # A barrier is identified by its number, as in PTX, not by its instruction: threads at
         # different instructions with the same number meet. Whether CUDA C++ allows that is decided
@@ -139,9 +139,10 @@ class BlockBarriers:
 def by_operands(
     barrier: Barrier, lanes: Lanes, numbers: Array | None, counts: Array | None
 ) -> list[tuple[Barrier, Lanes]]:
-    """Split threads at a barrier instruction by the barrier number and thread count they use.
+    """Group the threads at a barrier instruction by the values of its operands.
 
-    Return a pair for each number and count: the barrier with these values, and its threads.
+    The operands are a barrier number and a thread count, which may be in registers. Return, for
+    each pair of values, the barrier with these values and a mask of the threads that use them.
 
     Args:
         barrier: The barrier instruction.

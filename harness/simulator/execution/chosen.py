@@ -1,7 +1,8 @@
 """Choice of a few thread blocks of a launch, so that not all blocks need to be simulated.
 
-Only a few parts of an input of more than 2**32 elements are used. Only the blocks that may work on
-these parts run. If all blocks of another launch would take too long, randomly drawn blocks run.
+If an input is huge (as in `problems/vast.py`), only a few parts of it exist in memory. Only the
+blocks that may work on these parts then run. If the simulation of all blocks of another launch
+would take too long, only randomly drawn blocks run.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _FEW_AT_RANDOM = 256
 class Near:
     """The positions of the used parts of a huge tensor, which select the blocks to run.
 
-    A kernel may use any dimension of the grid for the large dimension of the tensor. Each grid
-    dimension is therefore reduced to the blocks that these parts select.
+    The kernel may spread the tensor over any dimension of the grid. The selection is therefore
+    applied to each dimension of the grid.
 
     Attributes:
         places: Relative positions of the parts in the tensor, from 0 to 1. They select the right
-            blocks if each block works on a contiguous piece, in order.
-        numbers: Indices of the parts. They select the right blocks if part n belongs to block n
-            modulo the number of blocks.
+            blocks if each block works on one contiguous piece of the tensor, in ascending order.
+        numbers: Indices of the parts. They select the right blocks if part n belongs to
+            block `n % blocks`, where `blocks` is the number of blocks.
     """
 
     places: tuple[float, ...]
@@ -50,9 +51,9 @@ class AtRandom:
 def chosen_blocks(geometry: Geometry, near: Near | AtRandom) -> tuple[int, ...]:
     """Return the numbers of the blocks that run, ascending; empty if all blocks run.
 
-    With `Near`, these are the blocks that may work on its parts, and the first and last block along
-    each dimension. With `AtRandom`, these are the first block, the last block and 254 random ones.
-    All blocks run if the launch has at most 1024 blocks, or 256 with `AtRandom`.
+    With `Near`, the blocks that may work on the used parts run, and the first and last block along
+    each dimension. With `AtRandom`, the first block, the last block and 254 random blocks run. All
+    blocks run if the launch has at most 1024 blocks, or at most 256 with `AtRandom`.
     """
     if isinstance(near, AtRandom):
         return _drawn(geometry.blocks, near.seed) if geometry.blocks > _FEW_AT_RANDOM else ()

@@ -49,8 +49,8 @@ class State:
 
     Attributes:
         uniform: Registers that hold one value for all threads (a bit mask).
-        kept: Registers that must keep their values in threads that do not run the basic block, as
-            bits.
+        kept: Registers that must keep their values in threads that do not run the basic block (a
+            bit mask).
         in_step: True if all threads that are simulated together run the basic block.
     """
 
@@ -67,9 +67,10 @@ class Compiled:
 
     Attributes:
         run: The function, which executes the block's steps but not the branch at its end.
-        becomes_uniform: Registers that only the function makes uniform (a bit mask).
-        becomes_varying: Registers that are uniform before the function runs but not afterwards, as
-            bits.
+        becomes_uniform: Registers that are uniform after the function has run but not before (a bit
+            mask).
+        becomes_varying: Registers that are uniform before the function runs but not afterwards (a
+            bit mask).
         condition: Index in `Slots.pairs` of the branch's condition, or -1 without a branch.
         condition_is_uniform: True if the register of the branch's condition is uniform.
     """
@@ -105,7 +106,7 @@ class Slots:
 
 
 class Compiler:
-    """The compiler of one kernel's basic blocks to Python functions.
+    """Compiler that translates the basic blocks of one kernel to Python functions.
 
     Attributes:
         program: The kernel, lowered to steps on numbered registers.
@@ -205,9 +206,9 @@ class Compiler:
         return name, array.ctypes.data
 
     def temporary(self, bits: int, position: int) -> int:
-        """Return a register for intermediate results, which no instruction of the program uses.
+        """Return the number of a register of `bits` bits that no instruction of the program uses.
 
-        It has `bits` bits, and holds the output at index `position` of a step. All steps share it.
+        It holds the output at index `position` of one step at a time. All steps share it.
         """
         key = bits, position
         if key not in self._temporaries:
@@ -227,7 +228,7 @@ class Compiler:
         return self._action_sites[id(end)] + is_store
 
     def shape(self, step: Access, *, once: bool = False) -> Shape:
-        """Return the C struct that describes an access to the functions of access.c.
+        """Return the C struct that tells the functions of access.c the properties of an access.
 
         Args:
             step: The access.
@@ -256,7 +257,7 @@ class Compiler:
 def _access_of(end: Perform, *, is_store: bool) -> Access:
     """Return an `Access` for the writes (`is_store`) or reads of an action such as `cp.async`.
 
-    Counters and messages describe the action by it.
+    Counters and messages use this object to describe the action's memory access.
     """
     zero = Constant(Immediate(0))
     return Access(
@@ -298,9 +299,9 @@ def constant_array(value: Immediate, kind: str) -> Array:
 class Writer:
     """Writer of the Python code of one basic block, for one state of the threads.
 
-    It tracks which registers become uniform (hold one value for all threads). The code reads `V`,
-    the register arrays with one element for each thread, and `U`, those with one element for all
-    threads. `VP` and `UP` are the addresses of their data.
+    It tracks which registers become uniform (hold one value for all threads). In the written code,
+    `V` is the list of register arrays with one element for each thread. `U` is the list of register
+    arrays with one element for all threads. `VP` and `UP` hold the addresses of the arrays' data.
     """
 
     def __init__(self, compiler: Compiler, state: State) -> None:
@@ -361,11 +362,11 @@ class Writer:
             self._set_uniform(register, uniform=uniform)
 
     def _compute_kept(self, step: Compute, *, uniform: bool) -> None:
-        """Write the code of an operation that must not change the outputs of some idle threads.
+        """Write the code of an operation whose output registers idle threads still need.
 
-        Idle threads do not run the basic block, but still need their values of these registers. The
-        operation therefore writes to temporary registers. A masked copy then moves the values of
-        the threads that run the basic block.
+        Idle threads do not run the basic block, so their values must not change. The operation
+        therefore writes to temporary registers. A masked copy then moves the values of the threads
+        that run the basic block to the output registers.
         """
         temporaries = tuple(
             self.compiler.temporary(self.slots.bits[r], i) for i, r in enumerate(step.outputs)
@@ -429,7 +430,7 @@ class Writer:
             self._set_uniform(register, uniform=False)
 
     def access(self, step: Access) -> None:
-        """Write the code of a load, a store or an atomic operation, which reports faults, too."""
+        """Write the code that executes a load, store or atomic operation and reports its faults."""
         address_kind = "u64"
         if not isinstance(step.address, Constant):
             address_kind = _plain(self.slots.bits[step.address])

@@ -16,7 +16,7 @@ from harness.simulator.lowering.program import Block, Branch, Dispatch, Program,
 
 
 class ControlFlow:
-    """Branches, jumps to a target in a register, and traps.
+    """Executor of branches, jumps to a target in a register, and traps.
 
     One object serves one chunk (thread blocks that are simulated together).
     """
@@ -84,12 +84,12 @@ class ControlFlow:
         return self._threads.next()
 
     def dispatch(self, end: Dispatch, block: Block, current: Lanes | None, count: int) -> Turn:
-        """Continue each thread at the target whose value the thread's register holds.
+        """Execute an indirect jump: each thread continues at the target that its register holds.
 
         Return the threads that run next.
 
         Raises:
-            KernelTrap: The register of a thread holds a value without a target.
+            KernelTrap: The register of a thread holds a value that is not a target of the jump.
         """
         bits = self._program.register_bits[end.register]
         values = self._executor.values(end.register, f"b{bits}")

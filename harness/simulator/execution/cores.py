@@ -39,9 +39,9 @@ class CoreLost(RuntimeError):
 class SharedBoard:
     """Memory that the processes of a launch share: a counter, and a buffer for each process.
 
-    The processes take numbers from the counter, which tell them what to run next. Each process
-    writes results to its own buffer ("room") of `room_bytes` bytes. Pages that are never written
-    use no memory.
+    A process takes a number from the counter to learn which part of the launch it runs next. Each
+    process writes results to its own buffer ("room") of `room_bytes` bytes. Pages that are never
+    written use no memory.
     """
 
     def __init__(self, library: ctypes.CDLL, processes: int, room_bytes: int) -> None:
@@ -58,7 +58,7 @@ class SharedBoard:
         self._next[0] = 0
 
     def numbers(self, end: int) -> Iterator[int]:
-        """Take numbers below `end` from the counter; each number goes to only one process."""
+        """Yield numbers below `end` from the counter; each number is given to only one process."""
         while (number := int(self._take(self._next.ctypes.data))) < end:
             yield number
 
@@ -67,7 +67,7 @@ class SharedBoard:
         self._next[0] = _STOPPED
 
     def room(self, process: int) -> npt.NDArray[np.uint8]:
-        """Return the buffer of a process as bytes; the main process has number 0."""
+        """Return the buffer of process number `process`; the main process has number 0."""
         start = _PAGE + process * self._room_bytes
         return self._bytes[start : start + self._room_bytes]
 
@@ -158,7 +158,7 @@ def _fork(begin: Callable[[], None], work: Callable[[Any], Any]) -> _Core:
 
 
 def _serve(connection: Connection, begin: Callable[[], None], work: Callable[[Any], Any]) -> None:
-    """Run in a forked process: answer each task until the main process has ended."""
+    """Receive and answer tasks in a forked process until the main process has ended."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # A reader of an inherited pipe sees end-of-file only when this process has closed its copy,

@@ -47,7 +47,7 @@ class Lines:
 def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) -> Lines:
     """Return the coverage of a source file.
 
-    An instruction of an inlined function counts for its line and for the lines of the callers.
+    An instruction of an inlined function counts for its own line and for the lines of the calls.
 
     Args:
         file: Name of the file without a folder. The compiler received the file under this name.
@@ -119,7 +119,7 @@ def _instruction(step: Step) -> Instruction | None:
 
 
 def _lines(file: str, items: Iterable[object]) -> Iterator[int]:
-    """Yield the line of each instruction, and the lines of the callers it is inlined in.
+    """Yield each instruction's line and, if its function was inlined, the lines of the calls.
 
     Only lines of `file` are yielded. Items that are not instructions are skipped.
     """

@@ -21,9 +21,9 @@ _AFTER_BARRIERS, _LAST = 1 << 20, 1 << 21
 def deadlock_error(waiting: WaitingThreads) -> BarrierDeadlock | UnmetCondition:
     """Return the error for threads that wait forever; record it as a finding, too.
 
-    The error lists the waiting threads of the first block with threads that have not ended, and
-    their source lines. If threads wait at an action (an instruction such as an mbarrier wait), the
-    error names only the action and its threads.
+    The error lists the waiting threads of one block, with their source lines. It is the first block
+    with threads that have not ended. If threads wait at an action (an instruction such as an
+    mbarrier wait), the error names only the action and its threads.
     """
     if waiting.actions.parked:
         return _unmet_condition(waiting)
@@ -97,10 +97,10 @@ def _unmet_condition(waiting: WaitingThreads) -> UnmetCondition:
 
 
 def _block_of(waiting: WaitingThreads, lane: int) -> tuple[int, slice]:
-    """Return the block of a thread: its index, and the slice of its threads.
+    """Return the index of a thread's block, and the slice that selects the block's threads.
 
-    Both count only blocks and threads that are simulated together. `lane` is the thread's number
-    among them.
+    `lane` is the thread's number. Blocks and threads are counted within the chunk (blocks that are
+    simulated together).
     """
     threads = waiting.team.threads
     block = lane // threads
@@ -111,8 +111,8 @@ def _place_of(program: Program, position: int) -> Location | None:
     """Return the source location of a spinning loop, or None if the PTX has no location.
 
     The loop starts at basic block `position`. The location is that of the first memory access in
-    this block and the next three, because a spinning loop usually polls memory. Without an access,
-    it is the location of the first instruction there.
+    this block and the next three, because a spinning loop usually polls memory. If these blocks do
+    not access memory, it is the location of their first instruction.
     """
     blocks = program.blocks[position : position + 4]
     steps = (step for block in blocks for step in block.steps)

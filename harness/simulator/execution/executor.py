@@ -56,8 +56,7 @@ class Executor:
         """Start the next chunk (blocks that are simulated together).
 
         Args:
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index of the chunk's first block in the order of execution.
             uniform: Registers that hold one value for all threads (a bit mask).
         """
         self._first_block = first_block
@@ -124,8 +123,8 @@ class Executor:
     def _compiled(self, position: int, block: Block, kept: int, *, in_step: bool) -> Compiled:
         """Return a basic block's code for the present state of the threads; compile it if new.
 
-        Registers that the basic block neither reads nor writes do not count for the state, so that
-        fewer variants are compiled.
+        States that differ only in registers which the basic block neither reads nor writes use the
+        same code.
         """
         prepared = self._prepared
         key = (self.uniform & prepared.touched[position], kept, in_step)

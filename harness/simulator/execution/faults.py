@@ -54,7 +54,7 @@ class _Described:
 class Faults:
     """Collector of the findings of a launch about memory accesses and warp masks.
 
-    A kind of mistake at one source line gives one finding, which counts the threads.
+    All mistakes of one kind at one source line give one finding, with the number of threads.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class Faults:
             site: Index of the access in `Compiler.sites`.
             addresses: The address register's values, one for each thread or one for all.
             active: Mask of the threads that executed the access.
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
             shared_access: True if one load served all `active` threads.
         """
         fault = self._private.fault
@@ -142,8 +142,8 @@ class Faults:
             code: Fault code of access.c.
             address: Base address, to which `step.offset` is added.
             lane: Number of the thread among the threads that are simulated together.
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
         """
         self._one(step, code, address, lane, first_block, 1)
 
@@ -178,8 +178,8 @@ class Faults:
             message: The message of the finding, in one line.
             location: Source location, or None if it is unknown.
             lane: Number of the thread among the threads that are simulated together.
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
             count: Number of threads that made the mistake.
             where: The address (0 for none), the size in bytes of the nearest allocation, and the
                 offset in bytes from its start.
@@ -296,10 +296,10 @@ class Faults:
 
 
 def _reach(known: Finding, where: tuple[int, int | None, int | None]) -> tuple[int, int] | None:
-    """Return the range of a finding's offsets in an allocation, extended by one more access.
+    """Return the lowest and highest offset of a finding's accesses, including one more access.
 
-    The range stays unchanged if that access is at a different allocation. `where` has the address,
-    the allocation's size and the offset of the access.
+    The range is returned unchanged if the new access is at a different allocation. `where` has the
+    address, the allocation's size and the offset of the new access.
     """
     address, _, offset = where
     if known.reach is None or known.offset is None or known.address is None or offset is None:

@@ -106,17 +106,17 @@ class ChunkMemory:
     def read(self, space: Space, lane: int, offset: int, nbytes: int) -> bytes:
         """Return `nbytes` bytes that a thread sees at an offset of a state space.
 
-        In shared memory these are bytes of the thread's block; in local memory, of the thread.
-        Fewer bytes are returned if that memory ends earlier.
+        Each block has its own shared memory, and each thread its own local memory. Fewer bytes are
+        returned if the block's or thread's memory ends earlier.
         """
         data, _, size, owner = self._rows[space]
         start = int(owner[lane]) * size if owner is not None else 0
         return data[start + min(offset, size) : start + min(offset + nbytes, size)].tobytes()
 
     def reset(self) -> None:
-        """Prepare shared and local memory for other blocks.
+        """Prepare shared and local memory for the next blocks.
 
-        Fill it with poison (a NaN as float32), and mark it as unwritten.
+        Fill both memories with poison (a NaN as float32), and mark all bytes as unwritten.
         """
         for data, shadow in (
             (self._shared, self._shared_shadow),
@@ -135,14 +135,13 @@ def special_registers(
 ) -> dict[str, Callable[[], Array]]:
     """Return a function for each special register such as `%tid.x`, by the register's name.
 
-    The function returns the register's values: an array with one element for each thread of a chunk
-    (blocks that are simulated together), or one element for all. Elements without a thread get an
-    arbitrary value.
+    The function returns an array of the register's values. It has one element for all threads, or
+    one for each thread of a chunk (blocks that are simulated together). The last chunk of a launch
+    may have fewer threads than elements; the elements without a thread get an arbitrary value.
 
     Args:
         placement: Order of blocks and threads.
-        first_block: Index, in the order of execution, of the first of the blocks that are
-            simulated together.
+        first_block: Index of the chunk's first block in the order of execution.
         lanes: Number of threads that the chunk has room for.
         dynamic_bytes: Bytes of a block's dynamic shared memory.
         total_bytes: Bytes of a block's static and dynamic shared memory.

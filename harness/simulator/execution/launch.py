@@ -1,4 +1,7 @@
-"""One kernel launch: runs the blocks in chunks (simulated together) and collects the results."""
+"""One kernel launch: runs its blocks chunk by chunk, and collects the results.
+
+A chunk is a number of blocks that are simulated together.
+"""
 
 from __future__ import annotations
 
@@ -107,8 +110,8 @@ class LaunchEnvironment:
         chunk_lanes: Most threads that are simulated together.
         print_out: Receives the output of `printf`.
         print_error: Receives the messages of failed assertions.
-        grid_barrier: Address at which cooperative groups count the blocks at the barrier of the
-            grid; 0 if there is none.
+        grid_barrier: Address of the memory in which cooperative groups count the blocks that have
+            arrived at the barrier of the grid; 0 if the kernel does not use this barrier.
         budget: Limits of work and memory for the current call of the device.
     """
 
@@ -220,9 +223,9 @@ class Launch:
             numbers: Numbers of the chunks to run, from 0 to `chunks` - 1.
 
         Raises:
-            NeedsOneCore: The kernel did something whose effect may depend on the order of blocks,
-                or that must be reported in their order. An error of `run` other than `OverBudget`
-                also means that the launch must run again on one core.
+            OverBudget: The launch exceeds the call's budget.
+            NeedsOneCore: The kernel's effect or findings may depend on the order of blocks. The
+                launch must run again on one core. Any other error of `run` means this, too.
         """
         with np.errstate(all="ignore"):
             for number in numbers:
@@ -240,8 +243,8 @@ class Launch:
     def touched(self, into: npt.NDArray[np.uint8]) -> None:
         """Write into `into` how this process has accessed each cell of global memory.
 
-        The values are those of `Races.touched`: 0 not, 1 read, 2 wrote. Do nothing if race
-        detection is switched off.
+        The value of a cell is 0 if it was not accessed, 1 if it was only read, and 2 if it was
+        written. Do nothing if race detection is switched off.
         """
         if self.races:
             self.races.touched(into)
@@ -259,7 +262,8 @@ class Launch:
             thread_instructions: PTX instructions that the process executed, summed over threads.
             work: Cost of the simulation in that process.
             totals: Counts of the process, or None.
-            counted: The counts at each access from which the process started, or None.
+            counted: Counts of memory accesses with which the process started, or None. They are
+                subtracted from `totals`.
 
         Returns:
             True if the counts can be added up, or if counters are switched off.
@@ -352,7 +356,7 @@ class Launch:
         self._host.budget.check(self.work)
 
     def _first_frame(self) -> Frame:
-        """Return register arrays for the blocks that are simulated first.
+        """Return register arrays for the first chunk (blocks that are simulated together).
 
         The arrays of the kernel's last launch are used again if they have the same number of
         threads.
@@ -365,8 +369,8 @@ class Launch:
     def _team(self, private: ChunkMemory) -> Team:
         """Return a `Team` (warps and blocks of the threads that are simulated together).
 
-        If the kernel's last launch had the same threads, its team is copied, because a team has a
-        cache of shuffles.
+        If the kernel's last launch had the same arrangement of threads, the result shares the cache
+        of shuffles with the team of that launch.
         """
         known = self.kernel.team
         if known and known.lanes == self._lanes and known.placement.is_same(self._placement):
@@ -414,7 +418,7 @@ class Launch:
         return max(1, min(blocks, by_memory, self._host.chunk_lanes // threads))
 
     def _poison_unset(self, frame: Frame) -> None:
-        """Set registers to NaN that the kernel may read before anything writes them.
+        """Fill with NaN the registers that the kernel may read before anything writes them.
 
         Otherwise these registers would hold values of an earlier block, or 0, which might give a
         right result by chance.
@@ -435,8 +439,7 @@ class Launch:
 
         Args:
             frame: Registers of the chunk's threads.
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index of the chunk's first block in the order of execution.
         """
         program, slots = self._program, self._prepared.compiler.slots
         makers = special_registers(

@@ -67,7 +67,7 @@ class LoadedModule:
         return self.module.kernels
 
     def address_of(self, name: str) -> int:
-        """Return the device address of a variable, or 0 if the module has none of that name."""
+        """Return the device address of the module's variable `name`, or 0 if it does not exist."""
         return self.addresses.get(name, 0)
 
 

@@ -61,12 +61,13 @@ class Task:
         arguments: Bytes of the kernel's arguments.
         chunk_lanes: Most threads of a chunk (blocks that are simulated together).
         counters: True if traffic and instructions are counted.
-        grid_barrier: Address at which the blocks of a cooperative launch are counted, or 0.
+        grid_barrier: Address of the memory in which cooperative groups count the blocks that have
+            arrived at the barrier of the grid; 0 if the kernel does not use this barrier.
         schedule: Order of blocks and warps: 0 for the natural order, or the seed of a random one.
         is_shared: True if several processes run blocks of the launch.
         chunks: Number of chunks; set only if `is_shared`.
-        counted: Counts of each access of the kernel's code after the first chunk, from which all
-            processes continue. It is set only if `is_shared` and `counters`.
+        counted: Counts of memory accesses after the first chunk, for each instruction. All
+            processes continue from these counts. Set only if `is_shared` and `counters` are true.
         budget: Limits of work and memory for the current call of the device.
         chosen: Numbers of the blocks to run; empty for all.
     """
@@ -89,7 +90,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Part:
-    """The result of the blocks of a launch that one process has run.
+    """The result of one process, which has run some of the blocks of a launch.
 
     Attributes:
         has_run: True if the process ran any block.
@@ -216,7 +217,7 @@ class MulticoreLaunches:
         self._cores = None
 
     def _are_there(self, modules: int) -> bool:
-        """Fork the other processes if they do not exist yet, or lack some of the `modules` modules.
+        """Fork the other processes, unless they exist and have all of the `modules` loaded modules.
 
         Return False if the system does not allow so many processes.
         """

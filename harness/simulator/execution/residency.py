@@ -1,10 +1,10 @@
 """Residency of thread blocks: decides which blocks are on the simulated device at the same time.
 
-A chunk is a number of blocks that are simulated together. Chunks start in order. A chunk starts
-when the chunk before it has ended, or spins until another block writes a value. Waiting chunks stay
-resident, and more chunks start, up to as many blocks as an H200 holds. Then no chunk starts until a
-resident chunk has ended. If no resident block makes progress, the kernel is deadlocked, as it would
-be on the GPU.
+A chunk is a number of blocks that are simulated together. Chunks start in order. The next chunk
+starts when the present chunk has ended or can only wait until another chunk writes a value. Waiting
+chunks stay resident. When as many blocks are resident as an H200 holds, no further chunk starts
+until a resident chunk has ended. If no resident block makes progress, the kernel is deadlocked, as
+it would be on the GPU.
 """
 
 from __future__ import annotations

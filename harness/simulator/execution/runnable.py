@@ -30,7 +30,7 @@ class RunnableThreads:
         lanes: Number of threads that the chunk has room for.
         started: Number of threads that the chunk has.
         alive: Mask of the threads that have not ended.
-        at: By number of a basic block, a mask of the threads that can run it.
+        at: Masks of the threads that can run a basic block, by the number of the basic block.
         exits: A counter that grows when threads end.
     """
 
@@ -66,9 +66,10 @@ class RunnableThreads:
         self.at[position] = lanes if present is None else present | lanes
 
     def go(self, target: int, current: Lanes | None, count: int) -> Turn:
-        """Continue the threads `current` at basic block `target`, after threads that run first.
+        """Make the threads `current` runnable at basic block `target`; return the threads to run.
 
-        Return the threads that run next: those at the lowest basic block.
+        The result has the form that `next` returns. It may contain other threads than `current`,
+        because the threads at the lowest basic block run first.
 
         Args:
             target: Number of the basic block.

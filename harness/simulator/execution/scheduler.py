@@ -1,7 +1,7 @@
 """The scheduler: a loop that picks threads and executes one basic block of code after another.
 
 It schedules the threads of one chunk (thread blocks that are simulated together). Other modules
-make parts of the decision:
+decide:
 
 - `runnable.py`: which threads can continue, and where.
 - `control_flow.py`: where branches, jumps and traps lead.
@@ -125,8 +125,7 @@ class Scheduler:
         """Start a chunk (blocks that are simulated together); run it until it ends or must wait.
 
         Args:
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index of the chunk's first block in the order of execution.
             blocks: Number of these blocks.
             uniform: Registers that hold one value for all threads (a bit mask).
 
@@ -153,9 +152,9 @@ class Scheduler:
         return self._run(self._threads.next())
 
     def give_up(self) -> bool:
-        """Release threads that wait for lanes of their warp that never arrive.
+        """Release the threads that wait at a warp-level instruction for lanes that never arrive.
 
-        Return True if there were any.
+        Return True if any thread was released.
         """
         return self._waiting.give_up()
 

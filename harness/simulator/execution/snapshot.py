@@ -36,7 +36,7 @@ class Snapshot:
         return cls(memory, tuple(ranges), tuple(kept))
 
     def restore(self) -> None:
-        """Copy the saved bytes, and the record of which are written, back to device memory."""
+        """Copy the saved bytes and their saved shadow back to device memory."""
         views = _views(self.memory, self.ranges)
         for (data, shadow), (was, was_written) in zip(views, self._kept, strict=True):
             data[...] = was

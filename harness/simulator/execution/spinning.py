@@ -1,8 +1,8 @@
 """Detection of threads that spin: they wait in a loop for a value that another thread writes.
 
-A thread spins if it returns to the same basic block with the same values in its live registers. No
-store or atomic may have changed memory meanwhile. A spinning thread cannot leave the loop by
-itself, so it is parked until other threads have run.
+A thread spins if it returns to a basic block, and its live registers have the same values as at its
+last visit. No store or atomic may have changed memory since then. A spinning thread cannot leave
+the loop by itself, so it is parked until other threads have run.
 
 A loop whose registers change in each round (it counts its attempts, for example) is not detected.
 After many rounds it is interrupted so that other threads can run, which costs only time.
@@ -51,11 +51,11 @@ class Spinning:
         changes: A counter that grows when a watched loop has changed its registers, and when a loop
             is interrupted. Other code increments it when an action (such as `mma.sync`) has run.
         yields: Number of times that threads have slept.
-        parked: By number of the basic block where they continue, a mask of the threads that sleep,
-            spin or were interrupted.
-        watched: By number of a basic block, the last snapshot of threads that jumped back to it.
-            The value is None if threads were found spinning there. Each further jump to a basic
-            block of this dict is examined.
+        parked: Masks of the threads that sleep, spin or were interrupted, by the number of the
+            basic block where they continue.
+        watched: Snapshots of the threads that last jumped back to a basic block, by the block's
+            number. The value is None if threads were found spinning at the block. Each further jump
+            to one of these blocks is examined.
         backs: Number of backward jumps so far.
         due: Value of `backs` at which the next jump to any basic block is examined.
     """
@@ -138,7 +138,7 @@ class Spinning:
         return self._last_try == progress
 
     def release(self, progress: int, add: Callable[[int, Lanes], None]) -> None:
-        """Release all parked threads, and advance the clock.
+        """Release all parked threads, and advance the clock that the threads can read.
 
         Args:
             progress: The scheduler's progress counter.

@@ -87,7 +87,7 @@ class ThreadExits:
         return any(_only_ends(self._blocks[after]) for after in _successors(block, position))
 
     def _reachable(self, start: int) -> frozenset[int]:
-        """Return the numbers of the basic blocks that can be reached from `start`, with `start`."""
+        """Return the numbers of `start` and of all basic blocks that can be reached from it."""
         if start not in self._known:
             found, open_ = {start}, [start]
             while open_:

@@ -1,6 +1,6 @@
 """The waiting threads of a chunk (blocks that are simulated together), and their release.
 
-If no thread is runnable, threads of the first of these kinds that exists are released:
+If no thread is runnable, the first item of this list that has threads decides which are released:
 
 1. Threads at an action (such as an mbarrier wait) whose condition has become true.
 2. Threads at a warp-level instruction if all lanes in their masks have arrived; else threads at
@@ -8,9 +8,10 @@ If no thread is runnable, threads of the first of these kinds that exists are re
 3. Threads that sleep or spin, if something has changed since they were last released.
 4. Threads at an action whose wait can expire.
 
-Otherwise, the chunk waits for other chunks if threads spin. If none spins, threads continue without
-lanes that never arrive. If there are none, the kernel is deadlocked. `synchronisation.py` decides
-when threads begin to wait.
+If no item has threads and some threads spin, the chunk waits for other chunks. If no thread spins,
+threads at a warp-level instruction continue without the lanes that never arrive. If no thread is
+at such an instruction either, the kernel is deadlocked. `synchronisation.py` decides when threads
+begin to wait.
 """
 
 from __future__ import annotations
@@ -145,10 +146,10 @@ class WaitingThreads:
     def _go_on(self, found: dict[int, Lanes]) -> bool:
         """Make threads runnable that waited at an action (such as an mbarrier wait).
 
-        Return True if there are any.
+        Return True if `found` has threads.
 
         Args:
-            found: By number of the action's basic block, a mask of the threads.
+            found: Masks of the threads, by the number of the action's basic block.
         """
         for position, lanes in found.items():
             self.threads.add(position, lanes)

@@ -52,9 +52,10 @@ class WarpSynchronisation:
         self.waiting = []
 
     def are_all_here(self, lanes: Lanes, masks: Array, alive: Lanes) -> bool:
-        """Return True if `lanes` includes all lanes that the masks of `lanes` name.
+        """Return True if no thread of `lanes` has to wait for other lanes of its warp.
 
-        Named lanes that have ended (not in `alive`) are ignored.
+        A thread need not wait if each lane that its mask names is in `lanes` or has ended (is not
+        in `alive`).
         """
         here, living = self._team.mask_of_warp(lanes), self._team.mask_of_warp(alive)
         return not (lanes & ((masks & living & ~here) != 0)).any()
@@ -78,7 +79,7 @@ class WarpSynchronisation:
     def release(self, alive: Lanes) -> list[Going]:
         """Remove and return the threads whose masks name only lanes that have arrived or ended.
 
-        Each result is the number of the basic block where threads continue, and a mask of them.
+        Return pairs: the number of a basic block, and a mask of the threads that continue there.
         """
         living = self._team.mask_of_warp(alive)
         here: dict[int, Array] = {}

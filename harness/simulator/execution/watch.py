@@ -32,11 +32,11 @@ class Observers:
     counts: Counts | None = None
 
     def begin(self, first_block: int) -> None:
-        """Tell race detection that the next blocks are simulated.
+        """Tell race detection that the simulation of the next blocks begins.
 
         Args:
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
         """
         if self.clocks:
             self.clocks.begin(first_block)
@@ -80,8 +80,8 @@ class Observers:
 
         Args:
             arrivals: The threads at each instruction of the barrier.
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
             live: Number of threads that are simulated together.
         """
         self.sync.synchronised(arrivals, first_block, live)

@@ -3,7 +3,7 @@
 A worker runs a submission's Python and host code, and has a CUDA runtime of its own. The device
 process has the simulated device. A call of the worker is a `sim_request` followed by a payload,
 whose size the `sim_request` states. The answer is a `sim_answer` followed by a payload in the same
-way. Both processes run on one machine, so structures are sent as they lie in memory. The device
+way. Both processes run on one machine, so a structure is sent as its bytes in memory. The device
 process does not trust the worker: it ends the connection if the payload does not fit the call.
 """
 
@@ -115,7 +115,7 @@ class RequestEntry(Structure):
     """The header of a call from a worker to the device process.
 
     Attributes:
-        call: A number of `Call`.
+        call: The call, as a value of `Call`.
         stream: Number of the CUDA stream that the call belongs to. 0 is the default stream, and
             `HOST` means no stream.
         size: Bytes of the payload, which follows the header.
@@ -131,8 +131,8 @@ class AnswerEntry(Structure):
     """The header of an answer from the device process to a worker.
 
     Attributes:
-        error: 0, a cudaError_t, or a number of `Raised` for the exception of a torch operator. If
-            it is not 0, the payload is an error message.
+        error: 0 for success; else a cudaError_t, or a value of `Raised` if a torch operator raised
+            an exception. If it is not 0, the payload is an error message.
         unused: Padding.
         size: Bytes of the payload, which follows the header.
     """
@@ -218,9 +218,9 @@ class MemoryEntry(Structure):
     """The payload of the answer to `Call.MEMORY`: how much device memory is in use, in bytes.
 
     Attributes:
-        limit: The most bytes that may be allocated at a time.
+        limit: The most bytes that may be allocated at the same time.
         live: Bytes that are allocated and not freed.
-        peak: The most bytes that were allocated at a time.
+        peak: The most bytes that were allocated at the same time.
     """
 
     limit: U64

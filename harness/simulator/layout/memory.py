@@ -130,11 +130,11 @@ class TensorMapEntry(Structure):
         box: Size of the box in each dimension, in elements of the tensor.
         element_strides: Step between the elements that a copy takes, in each dimension. With 1 it
             takes every element. The first dimension's step is ignored.
-        type: CUtensorMapDataType.
+        type: A value of CUtensorMapDataType.
         rank: Number of dimensions.
-        swizzle: CUtensorMapSwizzle.
-        fill: CUtensorMapFloatOOBfill.
-        promotion: CUtensorMapL2promotion, which only changes a GPU's speed.
+        swizzle: A value of CUtensorMapSwizzle.
+        fill: A value of CUtensorMapFloatOOBfill.
+        promotion: A value of CUtensorMapL2promotion, which only changes a GPU's speed.
         unused: Padding to 128 bytes.
     """
 

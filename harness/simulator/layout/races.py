@@ -28,8 +28,8 @@ class Actor(Structure):
     Attributes:
         site: Index of the instruction in `Compiler.sites`.
         how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC of race.h.
-        agent: Number of the agent in its block. RACE_THREAD means the thread itself, and
-            RACE_COPIES means copies that the thread waits for by itself.
+        agent: Number of the agent in its block. RACE_THREAD means the thread itself.
+            RACE_COPIES means asynchronous copies for which only this thread can wait.
         clock: The agent's clock at the access.
     """
 
@@ -41,9 +41,10 @@ class Actor(Structure):
 
 @structure("sim_race_cell")
 class Cell(Structure):
-    """The last accesses of `1 << Race.shift` bytes of memory, one for each of three slots.
+    """The last accesses of `1 << Race.shift` bytes of memory, in three slots of one access each.
 
-    The slots are the last plain writer, SLOT_READER and SLOT_OTHER: readers or strong writers.
+    SLOT_WRITER holds the last plain write. SLOT_READER and SLOT_OTHER each hold a read or a strong
+    write (such as a volatile or atomic one).
 
     Attributes:
         who: For each slot, the thread or agent (asynchronous unit); see RACE_ASYNC in race.h.
@@ -60,9 +61,9 @@ class Cell(Structure):
 
 @structure("sim_race_area")
 class Area(Structure):
-    """An allocation that the kernel may store to, so that race detection watches it.
+    """An allocation that race detection watches, because the kernel may store to it.
 
-    An array of these is sorted by start address.
+    `Race.areas` is an array of areas, sorted by start address.
 
     Attributes:
         start: Device address of the first byte.
@@ -128,7 +129,7 @@ class Race(Structure):
 
     A cell remembers the last accesses of a few bytes. An agent is an asynchronous unit, such as the
     copies that an mbarrier counts. All chunks of a launch share the cells of global memory,
-    `released`, `areas` and `log`. Pointers are to arrays.
+    `released`, `areas` and `log`. A pointer field points to an array.
 
     Attributes:
         first_thread: Number in the launch of the chunk's first thread.
@@ -147,20 +148,22 @@ class Race(Structure):
             before everything that the warp does now.
         apart: For each warp, a clock. Reads of other warps since this clock are certainly unordered
             with the warp's own reads. It is UINT32_MAX if nothing is certain.
-        seen: For each warp and each warp of its block, the clock up to which the first is ordered
-            after the second.
-        released: For each warp of the grid, the clock up to which fences have published the warp's
-            accesses to other blocks.
-        acquired: For each warp that is the first of its block, 1 if the block has read a flag.
-        agents_seen: For each warp and each agent of its block, the clock up to which the warp is
-            ordered after the agent.
-        agents_released: For each block and agent of the block, the clock up to which fences have
-            published the agent's accesses to other blocks.
+        seen: For each warp w and each warp v of its block, the clock up to which accesses of v are
+            ordered before w's present accesses.
+        released: For each warp of the grid, the clock up to which the warp's accesses precede a
+            fence, so that other blocks can see them.
+        acquired: One element for each warp; only the element of a block's first warp is used. It is
+            1 if the block has executed an atomic or a strong load (such as a volatile one). The
+            block may then have read a flag of another block.
+        agents_seen: For each warp and each agent of its block, the clock up to which accesses of
+            the agent are ordered before the warp's present accesses.
+        agents_released: For each agent of each block, the clock up to which the agent's accesses
+            precede a fence, so that other blocks can see them.
         shared: The cells of the chunk's shared memory.
         shared_cells: Number of cells for one block's shared memory.
         areas: The allocations that the kernel may store to.
         area_count: Number of elements of `areas`.
-        log: The races that were found.
+        log: The `Log` that receives the races that are found.
     """
 
     first_thread: U32

@@ -75,12 +75,12 @@ Text = Annotated[bytes, Field(ctypes.c_char_p, "const char *{}")]
 
 
 def pointer(to: str) -> Field:
-    """Return the type of a field that is a C pointer to type `to` and in Python an address."""
+    """Return the type of a field that is a pointer to type `to` in C and an address in Python."""
     return Field(ctypes.c_void_p, f"{to} *{{}}")
 
 
 def characters(length: int) -> Field:
-    """Return the type of a field that holds a string of at most `length` bytes with its NUL."""
+    """Return the type of a string field of at most `length` bytes, including the final NUL."""
     return Field(ctypes.c_char * length, f"char {{}}[{length}]")
 
 

@@ -101,8 +101,8 @@ class Native:
     def on_arrays(self, name: str, *leading: int) -> Callable[..., None]:
         """Return a function of arithmetic.c as a Python function `function(*inputs, output)`.
 
-        Inputs and output are arrays with one element for each thread, in any memory layout. An
-        input with only one element is used for all threads.
+        Inputs and output are arrays with one element for each thread, in any memory layout. If an
+        input has only one element, all threads use this element.
 
         Args:
             name: The function's name without the prefix `sim_`.

@@ -1,7 +1,8 @@
 """Compilation of the simulator's shared objects.
 
-The device process, which simulates kernels, needs one of C functions. A worker, which runs a
-submission's Python code, needs a CUDA runtime, a PyTorch device and Python bindings.
+The device process, which simulates kernels, needs one shared object with C functions. A worker,
+which runs a submission's Python code, needs three: a CUDA runtime, a PyTorch device and Python
+bindings.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ def _build_for_torch(
 def _layout(cache: Cache) -> Path:
     """Write the C header `layout.h`, which is generated from Python; return its folder.
 
-    The folder's name is the digest of the header. The name is among the compiler's flags, so the
+    The folder's name is the digest of the header. The compiler's flags contain this name, so the
     shared objects are rebuilt if the header changes.
     """
     text = header()

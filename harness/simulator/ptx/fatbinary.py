@@ -29,7 +29,7 @@ class DeviceCode:
 
     Attributes:
         ptx: The PTX text.
-        options: The options that nvcc was told to give ptxas; only `-maxrregcount` is kept.
+        options: The options that nvcc was told to pass to ptxas; only `-maxrregcount` is kept.
     """
 
     ptx: str
@@ -43,8 +43,8 @@ class FatBinaryError(ValueError):
 def images_in(library: bytes) -> Iterator[bytes]:
     """Yield the bytes of each fat binary in a shared object, in order.
 
-    The fat binaries do not overlap. Otherwise, the same bytes of an untrusted library with many
-    headers would be yielded many times.
+    A header within a fat binary that was already yielded is skipped. An untrusted library with many
+    nested headers could otherwise have its bytes yielded many times.
     """
     start = library.find(_BEGINNING)
     while start >= 0:

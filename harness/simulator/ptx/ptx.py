@@ -1,8 +1,9 @@
 """Python records for the contents of a PTX file: functions, variables and instructions.
 
-`parse` reads every construct that nvcc emits, also constructs that the simulator cannot execute.
-`instructions/` defines what an instruction computes. Inline assembly may declare names in a scope
-of its own (`{ .reg .pred p; ... }`). They get unique names, so a function's body is one flat list.
+`parse` reads every construct that nvcc emits, even if the simulator cannot execute it.
+`instructions/` defines what an instruction computes. Inline assembly may declare names in its own
+scope (`{ .reg .pred p; ... }`). The parser makes these names unique in the function, so a
+function's body is one flat list.
 """
 
 from __future__ import annotations
@@ -181,8 +182,8 @@ class Variable:
         size: Size in bytes; 0 for `extern __shared__ x[]`.
         align: Alignment in bytes.
         element: Bytes of one element.
-        values: Elements of the initialiser: integers, bits of floats, or symbols whose addresses
-            are meant. It is empty without an initialiser.
+        values: Elements of the initialiser: integers, bits of floats, or symbols, which stand for
+            their addresses. Empty if the variable has no initialiser.
         is_extern: True for a declaration with `.extern`.
     """
 

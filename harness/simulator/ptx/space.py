@@ -38,9 +38,9 @@ class Space(StrEnum):
 
     @property
     def lies_in(self) -> Space:
-        """The space in whose memory variables of this space lie.
+        """The space whose memory holds the variables of this space.
 
-        Constant variables lie in global memory.
+        It is the space itself, except that global memory holds the variables of `CONST`.
         """
         return Space.GLOBAL if self is Space.CONST else self
 

@@ -2,9 +2,11 @@
 
 Each mbarrier has a vector clock. An arrival merges the clocks of the arriving warps into this
 vector clock. A wait merges the vector clock of the completed phase into the clocks of the waiting
-warps. The waiting warps are then ordered after every access that the arriving warps did or had
-seen. An agent is an asynchronous unit: the copies of one mbarrier, or the wgmmas of one warpgroup.
-The clock of an agent counts phases or groups, and a warp sees it only by waiting.
+warps. The waiting warps are then ordered after every access that precedes the arrivals.
+
+An agent is an asynchronous unit: the copies of one mbarrier, or the wgmmas of one warpgroup. The
+clock of an agent counts phases of the mbarrier or groups of wgmmas. A warp is ordered after work of
+an agent only if it has waited for the phase or group.
 """
 
 from __future__ import annotations
@@ -76,9 +78,10 @@ class Agents:
 
     The class implements the protocol `actions.ordering.Ordering` for race detection. It keeps one
     vector clock for each mbarrier, not one for each phase. It keeps one for each warpgroup, not one
-    for each group of wgmmas. Arrivals for one phase therefore stay included in later phases. A wait
-    for one group of wgmmas includes accesses before the start of later groups. Accesses may thus
-    seem ordered that are not, so a race may be missed. No race is reported that does not exist.
+    for each group of wgmmas. A wait for one phase therefore counts as a wait for all earlier
+    phases. A wait for one group of wgmmas also includes accesses before the start of later groups.
+    Two accesses may thus seem ordered although they are not, so a race may be missed. No race is
+    reported that does not exist.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -119,7 +122,9 @@ class Agents:
         self._reached(state.clock)
 
     def waited(self, block: int, barrier: int, lanes: Lanes) -> None:
-        """Order the warps of waiting threads after the mbarrier's last complete phase.
+        """Record that threads have waited for the mbarrier's last complete phase.
+
+        Their warps are then ordered after the arrivals and copies of this phase.
 
         Args:
             block: Index of the block among the blocks that are simulated together.
@@ -154,11 +159,13 @@ class Agents:
         self._reached(self._clocks.first + int(self._groups.max()))
 
     def drained(self, lanes: Lanes, groups_left: int) -> None:
-        """Order threads after their own wgmmas, for which they have waited (`wgmma.wait_group`).
+        """Record that threads have waited for wgmmas of their warpgroup (`wgmma.wait_group`).
+
+        Later accesses of the threads are then ordered after these wgmmas.
 
         Args:
             lanes: The threads, by their numbers among those simulated together.
-            groups_left: Number of latest groups of wgmmas that may still be unfinished.
+            groups_left: Number of the most recent groups of wgmmas, which may still be unfinished.
         """
         clocks = self._clocks
         warps, first = np.unique(clocks.warp_of[lanes].astype(np.intp), return_index=True)
@@ -175,9 +182,9 @@ class Agents:
         return np.unique(self._clocks.warp_of[lanes]).astype(np.intp)
 
     def _leader(self, lane: int) -> int:
-        """Return the number of the first thread of a thread's warpgroup.
+        """Return the number of the first thread of the warpgroup that contains thread `lane`.
 
-        Both are numbers among the threads that are simulated together.
+        Threads are numbered within the chunk (blocks that are simulated together).
         """
         thread = lane % self._clocks.threads
         return lane - thread % _WARPGROUP
@@ -231,7 +238,7 @@ class Agents:
     def _new_agent(self, block: int) -> int:
         """Return the number of a new agent (asynchronous unit) of a block.
 
-        All vector clocks are enlarged if they have no element for it.
+        If the vector clocks have no element for the new agent, all of them are enlarged.
         """
         number = self._used.get(block, 0)
         self._used[block] = number + 1

@@ -30,10 +30,10 @@ class Common:
         shift: Base-2 logarithm of the number of bytes that one cell covers.
         shared_cells: Number of cells for one block's shared memory.
         areas: Address of the array of `layout.races.Area`: the checked parts of global memory.
-        area_count: Number of elements in that array.
+        area_count: Number of elements in the array `areas`.
         log: Address of the `layout.races.Log`, which receives the races that are found.
-        released: For each warp of the grid, the clock up to which fences have published the warp's
-            accesses to other blocks. None if the kernel has no fence.
+        released: For each warp of the grid, the clock up to which the warp's accesses precede a
+            fence, so that other blocks can see them. None if the kernel has no fence.
     """
 
     clock: int
@@ -130,8 +130,8 @@ class Clocks:
         """Start the next blocks at a clock (logical time) that is later than all earlier clocks.
 
         Args:
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
         """
         clock = self.latest + 1
         self._race.chunk_clock = clock
@@ -167,7 +167,8 @@ class Clocks:
     def diverge(self, warps: npt.NDArray[np.intp]) -> None:
         """Switch off a shortcut of race.c for the reads of these warps.
 
-        race.c need not record a read of a cell that holds two readers which are certainly unordered
-        with this read. After some warps of a block have waited, this is no longer certain.
+        With the shortcut, race.c does not record a read if its cell holds two other readers that
+        are certainly unordered with it. After these warps have waited for others, their reads may
+        be ordered after other reads, so this is no longer certain.
         """
         self._apart[warps] = _NEVER

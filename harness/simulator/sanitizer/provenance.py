@@ -38,7 +38,7 @@ class Traits:
     """The properties of a kernel that race detection needs.
 
     Attributes:
-        stored_through: The origins of the pointers that the kernel may store through: arguments,
+        stored_through: The origins of the pointers through which the kernel may store: arguments,
             variables, or `ANYWHERE`.
         access_bytes: Number of bytes that race detection tracks together: the width of the
             narrowest access, at most 4.
@@ -60,7 +60,7 @@ class Traits:
 
 
 def stored_through(program: Program) -> frozenset[Origin]:
-    """Return the origins of the pointers that a kernel may store to global memory through.
+    """Return the origins of the pointers through which a kernel may store to global memory.
 
     An origin is a kernel argument, a variable, or `ANYWHERE` for a pointer loaded from memory. The
     result of an instruction has the origins of all its operands. Registers of fewer than 64 bits

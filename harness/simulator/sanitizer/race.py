@@ -180,7 +180,7 @@ class Races:
         self._history.leave(latest + 1)
 
     def findings(self, sites: Sequence[Access]) -> Iterator[Finding]:
-        """Yield one finding for each pair of accesses in the source that race with each other.
+        """Yield one finding for each pair of memory accesses in the source that were found to race.
 
         Args:
             sites: The accesses of the program, in the order of `Compiler.sites`.

@@ -1,4 +1,4 @@
-"""Findings made of the races that race.c has found."""
+"""Conversion of the races that race.c has found to findings."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _IN_A_LOOP = ", or between two iterations of a loop"
 def findings_of(
     events: Sequence[Event], sites: Sequence[Access], kernel: str, placement: Placement
 ) -> Iterator[Finding]:
-    """Yield one finding for each pair of accesses in the source that race with each other.
+    """Yield one finding for each pair of memory accesses in the source that were found to race.
 
-    Accesses with the same kind, file and line count as one. A finding describes the most severe
-    race of the pair, and counts all of its races.
+    Accesses with the same kind, file and line count as one access. A finding describes the most
+    severe race of the pair, and has the number of all its races.
 
     Args:
         events: The races that race.c has found.

@@ -86,16 +86,17 @@ class SyncChecks:
         Two uses are reported as errors although PTX accepts them:
 
         - The warps of a block arrive at different barrier instructions.
-        - A thread goes past a barrier at which other threads of its warp wait, and ends.
+        - A thread skips a barrier at which other threads of its warp wait, runs code after the
+          barrier, and ends.
 
-        If threads ended before the barrier, this is reported as information. If the barrier has a
-        thread count, its threads may execute different code. Then only threads of one warp must
-        arrive at the same instruction.
+        Threads that ended before they reached the barrier are reported with severity "info". If the
+        barrier has a thread count, different warps may arrive at different instructions. The
+        threads of one warp must arrive at the same instruction.
 
         Args:
             arrivals: The threads at each instruction of the barrier.
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
             live: Number of threads that are simulated together.
         """
         arrivals = [arrival for arrival in arrivals if not arrival.barrier.is_arrival]
@@ -134,8 +135,8 @@ class SyncChecks:
             waiting: Mask of the threads that wait, of shape (blocks, threads).
             passed: Mask of the threads that ended in code after the barrier, of shape (blocks,
                 threads).
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
         """
         for block in np.flatnonzero(waiting.any(1) & passed.any(1)):
             warps = _warps(waiting[block]).any(1) & _warps(passed[block]).any(1)
@@ -165,8 +166,8 @@ class SyncChecks:
         Args:
             arrivals: The threads at each instruction of the barrier.
             rows: For each arrival, a mask of its threads, of shape (blocks, threads).
-            first_block: Index, in the order of execution, of the first of the blocks that are
-                simulated together.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
         """
         first, *rest = (row.any(1) for row in rows)
         for number, present in enumerate(rest, 1):
@@ -222,7 +223,7 @@ class SyncChecks:
     ) -> Finding:
         """Add a finding, unless its source location already has one of this severity.
 
-        Return the finding that the location has.
+        Return the new finding, or else the one that the location already has.
 
         Args:
             location: Source location, or None if it is unknown.
@@ -247,9 +248,9 @@ class SyncChecks:
 
 
 def _warps(lanes: Lanes) -> Lanes:
-    """Return a mask over the threads of a block in the shape (warps, 32).
+    """Reshape a mask over the threads of a block to (warps, 32), and return it.
 
-    Lanes that the last warp does not have are False.
+    If the last warp is incomplete, the elements without a thread are False.
     """
     padded = np.zeros(-(-len(lanes) // WARP) * WARP, np.bool_)
     padded[: len(lanes)] = lanes

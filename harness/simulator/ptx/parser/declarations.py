@@ -28,10 +28,11 @@ def read_header(
     """Parse the header of a function (`.entry` or `.func`), up to its body.
 
     Returns:
-        The function's name, True if it is a kernel, parameters, results and performance directives.
+        A tuple of the function's name, a bool that is True for a kernel, the parameters, the
+        results, and the performance directives.
 
     Raises:
-        PtxSyntaxError: The text is not such a header.
+        PtxSyntaxError: The text is not the header of a function.
     """
     start = FUNCTION.match(text)
     if not start:
@@ -64,7 +65,7 @@ def _parenthesised(text: str) -> tuple[str, str]:
 
 
 def _layout(text: str) -> tuple[Parameter, ...]:
-    """Parse a list of parameters, and give each the next offset that its alignment allows.
+    """Parse a list of parameters; give each parameter the next offset that its alignment allows.
 
     CUDA C++ lays out the arguments of a kernel in the same way.
     """
@@ -139,7 +140,7 @@ def read_variables(text: str) -> tuple[Variable, ...]:
 def _initial_values(text: str) -> list[int | Symbol]:
     """Return the elements of a variable's initialiser, in order; nested braces are flattened.
 
-    An element is an integer (for a float, its bits) or a symbol, whose address is meant.
+    An element is an integer, the bits of a float, or a symbol, which stands for its address.
 
     Raises:
         PtxSyntaxError: An element is neither a number nor a symbol.

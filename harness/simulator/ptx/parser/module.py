@@ -47,8 +47,8 @@ class _Body:
         ranges: Count and type of each range of registers (`%r<81>`), by prefix.
         variables: Variables that the function declares.
         statements: Text, scope and source location of each instruction or label.
-        targets: Scope and labels of each list of branch targets, by the list's name. A list may
-            precede its labels.
+        targets: Scope and labels of each list of branch targets, by the list's name. The list may
+            come before the labels in the text.
         scopes: Number of nested scopes (`{ ... }`) so far.
     """
 
@@ -94,11 +94,11 @@ class _Parser:
         return Module(self.version, self.target, self.functions, self.variables, self.files)
 
     def _statements(self) -> Iterator[tuple[str, str]]:
-        """Yield the statements and braces of the file as (kind, text).
+        """Yield the statements and braces of the file as pairs (kind, text).
 
-        The kind is ";" for a statement, whose text is yielded. It is "{" where a scope opens, with
-        the text of the function's header if there is one. It is "}" where a scope closes. Braces of
-        operands and initialisers are part of a statement.
+        A statement has the kind ";". The start of a scope has the kind "{"; its text is the
+        function's header, or blank for a nested scope. The end of a scope has the kind "}" and no
+        text. Braces of operands and initialisers are part of a statement.
         """
         pending = ""
         depth = 0

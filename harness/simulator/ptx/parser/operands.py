@@ -51,9 +51,9 @@ class Scope:
     names: dict[str, str] = field(default_factory=dict)
 
     def resolve(self, name: str) -> str:
-        """Return the unique name that a name means in this scope.
+        """Return the unique name for a name that is used in this scope.
 
-        A name that neither this scope nor an enclosing one declares is returned unchanged.
+        A name that neither this scope nor an enclosing scope declares is returned unchanged.
         """
         scope: Scope | None = self
         while scope:
@@ -166,7 +166,7 @@ def split(text: str) -> list[str]:
 
 
 def signed(sign: str | None, digits: str | None) -> int:
-    """Return the integer with these digits (any prefix of Python, such as "0x") and this sign.
+    """Return the integer with this sign and these digits, which may have a prefix such as "0x".
 
     The result is 0 if `digits` is None.
     """
