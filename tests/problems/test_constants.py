@@ -324,7 +324,10 @@ def test_what_a_model_keeps_is_as_large_as_what_it_calculates(tmp_path: Path) ->
 
 
 def test_image_that_is_halved_often_is_not_too_small_for_any_case(tmp_path: Path) -> None:
-    """If a model fails for small images, its batch size is varied with an image that works."""
+    """If a model fails for small images, its batch size is varied with larger images.
+
+    The image's height takes values up to 257, and the batch size takes values from 1 to 257.
+    """
     sizes, batches = values_in_cases(tmp_path / "deep.py", DEEP, "height", "batch_size")
     assert {31, 33, 63, 65, 127, 129, 255, 257} <= sizes
     assert {1, 2, 3, 5, 31, 33, 63, 65, 127, 129, 255, 257} <= batches
@@ -408,7 +411,7 @@ def volumes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[int]]:
 
 
 def test_small_sizes_of_inputs_are_varied_beyond_tiles(volumes: Mapping[str, set[int]]) -> None:
-    """Small input sizes of a 3D convolution take values up to 129; its kernel size at most 6."""
+    """Small input sizes of a 3D convolution take values up to 129, and its kernel size up to 6."""
     assert volumes["channels"] >= {1, 2, 3, 4, 33, 129}
     assert volumes["depth"] >= {1, 2, 3, 12, 13, 33, 129}
     assert max(volumes["kernel_size"]) == 6
@@ -423,9 +426,10 @@ def test_what_is_not_padded_is_padded_in_some_case(volumes: Mapping[str, set[int
 def test_wide_sizes_in_three_dimensions_come_beside_the_least(
     volumes: Mapping[str, set[int]],
 ) -> None:
-    """Each large size of a 3D convolution is at least 65537 in some case.
+    """Batch size, height and width of a 3D convolution are each at least 65537 in some case.
 
-    All other sizes are then at their least, because the case would take too much work otherwise.
+    All other sizes then have their smallest value, because the case would take too much work
+    otherwise.
     """
     for name in ("batch_size", "height", "width"):
         assert max(volumes[name]) >= 65537, name
@@ -488,7 +492,7 @@ def get_init_inputs():
 
 
 def test_a_1_may_be_a_dimensions_number(tmp_path: Path) -> None:
-    """A constant that is a dimension's number takes only values that the reference accepts."""
+    """A constant that is the index of a dimension takes only values that the reference accepts."""
     (places,) = values_in_cases(tmp_path / "ordered.py", ORDERED, "order[2]")
     assert places == {1, 2}
 

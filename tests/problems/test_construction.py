@@ -57,8 +57,8 @@ def test_own_call_is_kernelbenchs_where_it_means_the_same(
 ) -> None:
     """The case of the reference's own sizes calls `ModelNew(*get_init_inputs())`.
 
-    KernelBench makes the same call. Where it would construct another model or fail, every argument
-    is passed by name instead.
+    KernelBench makes the same call. If this call would construct another model or fail, every
+    argument is passed by name instead.
     """
     assert tuple(problem.parameter_names) == ORDER
     call = own_call(problem, submission(*parameters), problem.arguments)

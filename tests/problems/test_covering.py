@@ -14,7 +14,7 @@ LEVELS = {"a": (1, 2, 3), "b": (1, 2), "c": (1, 2, 3, 4), "d": (1, 2)}
 def no_more_than_six(known: Mapping[str, Any]) -> bool:
     """Return whether a row's four values have a sum of at most 6; true for incomplete rows.
 
-    So an infeasible row can consist of feasible parts.
+    So an infeasible row can consist of pairs and triples that are feasible on their own.
     """
     return len(known) < len(LEVELS) or sum(known.values()) <= 6
 
@@ -53,7 +53,10 @@ def test_uncovered_names_what_is_missing() -> None:
 
 
 def test_completion_searches_back() -> None:
-    """`complete` backtracks until a partial row is a feasible row; it returns None if none is."""
+    """`complete` backtracks until it finds a feasible row that contains a partial row.
+
+    It returns None if no feasible row contains the partial row.
+    """
     assert complete(LEVELS, lambda k: len(k) < 4 or k["d"] == 2, {"a": 3}) == {
         "a": 3,
         "b": 1,

@@ -34,7 +34,7 @@ def read(tmp_path: Path, text: str) -> Submission:
 
 
 def rejection(tmp_path: Path, text: str) -> str:
-    """Return discovery's message for a file that defines no submission; it must be one line."""
+    """Return the message, of one line, with which discovery rejects a file with this text."""
     found = discover([write(tmp_path / "kernel.py", text)])
     assert found.submissions == ()
     message = found.rejected[0].message
@@ -132,9 +132,9 @@ def test_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_finds_the_constructor(tmp_path: Path, text: str, expected: list[str]) -> None:
-    """Discovery finds a constructor that is inherited, or is of a class in an `if` or `try`.
+    """Discovery finds an inherited constructor, and that of a class inside an `if` or `try`.
 
-    ModelNew may also be assigned from another class.
+    It also finds the constructor if `ModelNew` is assigned from another class.
     """
     assert names(read(tmp_path, text)) == expected
 
@@ -318,7 +318,10 @@ def test_does_not_fit_by_position_only(tmp_path: Path, plain: Problem) -> None:
 def test_a_value_that_a_submission_would_not_guess_must_be_taken(
     tmp_path: Path, arguments: str, value: int
 ) -> None:
-    """A submission may lack a parameter only if its value is neutral and `Model`'s default."""
+    """A submission may lack a parameter only if the reference uses a neutral default value.
+
+    The reference's value must be neutral, such as a dilation of 1, and the default of `Model`.
+    """
     reference = write(
         tmp_path / "reference.py",
         f"""
@@ -380,7 +383,7 @@ def test_text_that_no_one_writes_is_not_read(tmp_path: Path) -> None:
 def test_of_many_files_of_one_name_some_are_named(tmp_path: Path) -> None:
     """The message for a submission whose name five others have names at most three paths.
 
-    Otherwise, a thousand messages would have a thousand paths each.
+    Otherwise, each of a thousand files with one name would get a message of a thousand paths.
     """
     for number in range(6):
         write(tmp_path / str(number) / "one.py")

@@ -19,7 +19,7 @@ from tests.support import REFERENCE
 
 
 def submission(*names: str) -> Submission:
-    """Return a submission that requires channels and kernel size, and has the optional `names`."""
+    """Return a submission that requires channels and kernel size; `names` are optional."""
     required = [Parameter(n) for n in ("in_channels", "out_channels", "kernel_size")]
     optional = [Parameter(n, required=False, default=NEUTRAL[n]) for n in names]
     return Submission("kernel", Path("kernel.py"), "0" * 64, (*required, *optional))
@@ -52,7 +52,7 @@ def test_every_case_is_valid_and_affordable(plain: Problem, name: Grid) -> None:
 
 
 def test_size_of_the_grid(plain: Problem, everything: tuple[Case, ...]) -> None:
-    """The quick grid has at most 90 cases, 45 to 70 of them not labelled aimed, layout or random.
+    """The quick grid has at most 90 cases, of which 45 to 70 are not aimed, layout or random.
 
     The full grid, which covers triples of values, has 120 to 300 cases in all.
     """
@@ -88,7 +88,8 @@ def test_cases_are_aimed_at_the_submissions_numbers(plain: Problem) -> None:
     """A number in a submission's text that may be a tile size adds cases with sizes near it.
 
     A submission that reads the multiprocessor count also gets a case on a device of two
-    multiprocessors. If it uses tensor cores, it gets one on a device of one multiprocessor as well.
+    multiprocessors. If the submission also uses tensor cores, it gets a case on a device of one
+    multiprocessor, too.
     """
     found = submission(*NEUTRAL)
     with_tile = replace(found, numbers=(96,), counts_multiprocessors=True)
@@ -107,7 +108,7 @@ def test_ids_are_unique_and_do_not_depend_on_the_seed(
 ) -> None:
     """Case ids are unique and the same for every seed, so they can be given to `pytest -k`.
 
-    The cases' own seeds, which determine their values, do depend on the seed.
+    The seed of each case, which determines its values, does depend on the seed of the grid.
     """
     ids = [case.id for case in everything]
     assert len(set(ids)) == len(ids)
@@ -139,7 +140,7 @@ def test_own_configuration_is_native_on_cuda(plain: Problem) -> None:
 
 
 def test_only_what_the_constructor_takes_is_varied(plain: Problem) -> None:
-    """A parameter that the submission lacks has its neutral value, such as padding 0."""
+    """A parameter that the submission lacks has its neutral value in every case (padding 0)."""
     for case in cases_for(plain, submission("stride")):
         assert set(case.arguments) == {"in_channels", "out_channels", "kernel_size", "stride"}
         c = Convolution.of(case)
@@ -170,9 +171,10 @@ def test_every_reference_builds_with_every_case(dilated: Problem) -> None:
 def test_shared_memory_is_overfilled_where_there_may_be_some(
     tmp_path: Path, plain: Problem, source: str, overfilled: bool
 ) -> None:
-    """A submission whose kernels may use shared memory gets cases that exceed CUDA's limits.
+    """A submission whose kernels may use shared memory gets cases that exceed its limits.
 
-    The weights of one output channel exceed 48 KiB in some case, and 227 KiB in some case.
+    The weights of one output channel exceed 48 KiB in some case, and 227 KiB in some case. A
+    submission whose kernels use no shared memory gets neither case.
     """
     file = tmp_path / "kernel.py"
     file.write_text(
@@ -268,7 +270,7 @@ def test_other_references_get_their_own_configuration(
     inputs: str,
     shapes: tuple[tuple[int, ...], ...],
 ) -> None:
-    """A reference of no known family is cut down on the simulator by its integer literals.
+    """For a reference of no known family, the case `reduced` has smaller integer literals.
 
     Sizes stay as they are if `Model` does not accept smaller ones.
     """
@@ -281,7 +283,7 @@ def test_other_references_get_their_own_configuration(
 
 
 def test_shared_memory_is_asked_for_beyond_its_limits(everything: tuple[Case, ...]) -> None:
-    """Some case has 48 to 64 KiB of float32 weights per output channel, and some more than 227 KiB.
+    """In some case, an output channel has 48 to 64 KiB of weights; in another, more than 227 KiB.
 
     A kernel that keeps these weights in shared memory exceeds a limit of CUDA.
     """

@@ -1,6 +1,6 @@
 """Tests of the constants of a reference that a submission may read without defining them.
 
-KernelBench executes both files in one namespace.
+KernelBench executes the reference's and the submission's file in one namespace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def get_inputs():
 def shared(submission: str, **constants: int) -> dict[str, str]:
     """Return the constants of `REFERENCE` that a submission with this text gets, as literals.
 
-    `constants` are values of a configuration that replace the reference's own.
+    `constants` are values that replace those in the text of `REFERENCE`.
     """
     return shared_constants(with_constants(ast.parse(REFERENCE), constants), submission)
 
@@ -115,9 +115,9 @@ def test_values_follow_arguments_and_shapes() -> None:
 
 
 def test_code_of_the_reference_is_not_shared() -> None:
-    """A name that only the reference's functions, classes or imports define is listed.
+    """`names_not_shared` returns the reference's functions and imports that a submission reads.
 
-    Constants are not, since the submission gets their values.
+    It leaves out names that the submission defines itself, and constants, whose values it gets.
     """
     reference = ast.parse(REFERENCE)
     assert names_not_shared(reference, "x = math.pi + dim\ny = get_inputs") == [

@@ -97,7 +97,10 @@ def write(
 def test_our_own_references(
     name: str, arguments: dict[str, object], shape: tuple[int, ...]
 ) -> None:
-    """Each of the three references has its name, arguments, input shape and family."""
+    """Each reference in the folder `reference` loads with the right name, arguments and family.
+
+    Its only input has the right shape and is float32.
+    """
     problem = load(REFERENCE / f"{name}.py")
     assert problem.name == name
     assert problem.arguments == arguments
@@ -301,7 +304,7 @@ def test_parameters_that_get_nothing_are_no_arguments(tmp_path: Path) -> None:
 
 
 def test_configurations_that_are_gone_leave_no_module(tmp_path: Path) -> None:
-    """Configurations of a reference that are no longer used do not stay in `sys.modules`."""
+    """The modules of a reference's configurations leave `sys.modules` when nothing uses them."""
     path = write(tmp_path)
     path.write_text(path.read_text().replace("[4, 6, 3]", "[channels, 6, 3]") + "\nchannels = 4\n")
     problem = load(path)

@@ -290,7 +290,7 @@ def test_inputs_are_what_the_reference_makes_of_numbers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("distribution", ["large", "positive"])
 def test_large_numbers_are_finite_in_float16(distribution: Distribution) -> None:
-    """Inputs of the distributions `large` and `positive` are finite in float16, and above 500.
+    """Inputs drawn from `large` or `positive` are finite in float16, and some exceed 500.
 
     A reference may draw inputs in float16, and infinite inputs reveal nothing.
     """
@@ -385,9 +385,10 @@ def test_products_of_many_ties_stay_what_they_are(tmp_path: Path) -> None:
 
 
 def test_one_number_is_touched_where_the_reference_draws(tmp_path: Path) -> None:
-    """A touched call changes at most one number of an input, and only one that get_inputs draws.
+    """A `touched` call has the inputs of its run, except for at most one number.
 
-    Numbers that are zero in every input, such as those above a diagonal, stay zero.
+    The number is one that get_inputs draws at random. Numbers that are always zero, such as those
+    above a diagonal, stay zero.
     """
     problem = other(tmp_path, "x + i")
     (case,) = cases_for(problem, ANY, "own")
@@ -463,10 +464,10 @@ def test_calls_come_in_an_order_that_only_the_seed_tells(problem: Problem) -> No
 
 
 def test_cases_for_sizes_alone_have_one_run(problem: Problem) -> None:
-    """Aimed, layout and vast cases have only the run `uniform`; the other cases check other values.
+    """Cases labelled aimed, layout or vast use only the run `uniform`.
 
-    An aimed case has one call. Layout and vast cases have one call for each arrangement of the
-    inputs in memory.
+    They check sizes, and the other cases check values. An aimed case has one call. Layout and vast
+    cases have one call for each arrangement of the inputs in memory.
     """
     cases = {case.label: calls_for(problem, case) for case in cases_for(problem, ANY)}
     assert [call.kind for call in cases["aimed"]] == ["first"]
@@ -544,7 +545,7 @@ def test_unused_weights_are_those_that_no_output_depends_on(
 ) -> None:
     """`unused_weights` returns the weights that no output depends on.
 
-    forward may compute with them.
+    `forward` may still read these weights, for instance for a result that it drops.
     """
     path = tmp_path / "partly_used.py"
     path.write_text(PARTLY_USED.replace("RESULT", result))

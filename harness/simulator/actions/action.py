@@ -37,7 +37,7 @@ class ActiveThreads(Protocol):
 
     @property
     def lanes(self) -> Lanes:
-        """The numbers of the threads among all threads that run together, ascending."""
+        """The threads' numbers in their chunk (the blocks that run together), ascending."""
 
     @property
     def block_threads(self) -> int:
@@ -45,30 +45,30 @@ class ActiveThreads(Protocol):
 
     @property
     def copies(self) -> GroupedCopies:
-        """The copies of `cp.async` that no thread has waited for yet."""
+        """The unfinished copies of `cp.async`: those that no thread has waited for yet."""
 
     @property
     def bulk_reads(self) -> GroupedCopies:
-        """The reads of `cp.async.bulk` stores, by bulk group, that no thread has waited for yet."""
+        """The bulk copies to global memory whose reads no thread has waited for yet, by group."""
 
     @property
     def bulk_writes(self) -> GroupedCopies:
-        """The writes of `cp.async.bulk` stores, by bulk group, that no thread waited for yet."""
+        """The bulk copies to global memory whose writes no thread has waited for yet, by group."""
 
     @property
     def deliveries(self) -> BarrierDeliveries:
-        """The copies counted by mbarriers that no thread has waited for yet."""
+        """The copies that an mbarrier counts, and that no thread has waited for yet."""
 
     @property
     def ordering(self) -> Ordering:
-        """The part of race detection that receives arrivals and waits at mbarriers."""
+        """The interface to race detection, to which actions report arrivals, waits and groups."""
 
     @property
     def library(self) -> ctypes.CDLL:
         """The shared library with the simulator's C functions."""
 
     def native(self, name: str) -> Callable[..., None]:
-        """Return the C function `name` of arithmetic.c as `function(*inputs, output)` on arrays."""
+        """Return a C function of arithmetic.c as a Python `function(*inputs, output)` on arrays."""
 
     def read(
         self,
@@ -81,7 +81,7 @@ class ActiveThreads(Protocol):
         *,
         counts: bool = True,
     ) -> Bytes:
-        """Read rows of `nbytes` bytes, with poison in place of bytes that cannot be read.
+        """Read rows of `nbytes` bytes; bytes that cannot be read are poison (a fixed pattern).
 
         Args:
             space: The state space of the addresses.
@@ -89,19 +89,18 @@ class ActiveThreads(Protocol):
             addresses: The address of the first byte of each row.
             nbytes: The length of a row in bytes.
             align: The required alignment in bytes; 0 means `nbytes`.
-            by: The agent that race detection records as the reader. With None, the caller records
-                the reader by `reads` and `looks`.
-            counts: True to count the memory traffic here. Otherwise the caller counts it by
-                `count`.
+            by: The agent that race detection records as the reader. With None, nothing is recorded;
+                the caller can call `reads` and `looks` for that.
+            counts: True to count the memory traffic. With False, the caller calls `count` instead.
         """
 
     def reads(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int, by: Agent) -> None:
-        """Record `by` as the reader, for race detection, of rows that were read with `by=None`."""
+        """Record in race detection that `by` read rows, after a `read` with `by=None`."""
 
     def looks(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
-        """Check a read for races with earlier writes, without recording the reader.
+        """Check a read by the threads `lanes` for races with earlier writes, but do not record it.
 
-        The caller records another reader of the same rows by `reads`.
+        The caller calls `reads` to record one reader for several threads that read the same rows.
         """
 
     def write(
@@ -117,8 +116,9 @@ class ActiveThreads(Protocol):
     ) -> None:
         """Write rows of bytes, except rows that cannot be written.
 
-        A row that an asynchronous agent writes reads as poison until `settle` or `deliver` finishes
-        its copy. `rows` has the bytes of each row; the other arguments are those of `read`.
+        If `by` is asynchronous, reads return poison (a fixed pattern) until `settle` or `deliver`
+        finishes the copy. `rows` has the bytes of each row. The other arguments are those of
+        `read`.
         """
 
     def count(
@@ -144,8 +144,8 @@ class ActiveThreads(Protocol):
     def entrust(self, transfer: Transfer, agent: Agent) -> None:
         """Attribute a copy to another agent for race detection.
 
-        The copy was attributed to the threads that would wait for it. It is now attributed to
-        `agent`, such as the copies that an mbarrier counts.
+        Before the call, the copy is attributed to the thread that started it. Afterwards, it is
+        attributed to `agent`, such as the agent for all copies that one mbarrier counts.
         """
 
 
@@ -182,13 +182,13 @@ class Action:
             warp, or a warpgroup. Threads that arrive first wait for the others.
         ready: None, or a test with the arguments of `run`. A thread waits until the test is true
             for it. If no thread can run any more, the wait expires and `run` is called anyway.
-        stores_through: Positions among the inputs of the addresses that the action may store to,
-            except addresses of shared memory.
+        stores_through: Indices of the inputs that are addresses to which the action may store,
+            without those in shared memory.
         stores_anywhere: True if the action may store to memory that no address among its inputs
             points to.
         row_bytes: The fewest bytes of memory that the action accesses at a time.
-        traffic: The counting of the action's memory traffic: "none", by "warps" like loads and
-            stores, or as one "bulk" access for each thread.
+        traffic: How the action's memory traffic is counted: "none", not at all; "warps", like that
+            of loads and stores; "bulk", as one access for each thread.
     """
 
     inputs: tuple[Input, ...]

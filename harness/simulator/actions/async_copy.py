@@ -2,10 +2,10 @@
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy".
 
-The simulator copies the data when the copy starts, but the target reads as poison until the thread
-that started the copy waits for it. After `cp.async.mbarrier.arrive` the target reads as poison
-until a thread waits for the mbarrier. A kernel that reads too early therefore gets wrong values in
-every run, and not only when a GPU's timing exposes them.
+The simulator copies the data when the copy starts. Until the thread that started the copy waits for
+it, reads of the target return poison (a fixed pattern, NaN as float32). After
+`cp.async.mbarrier.arrive`, this lasts until a thread waits for the mbarrier. A kernel that reads
+too early therefore gets wrong values in every run, and not only when a GPU's timing exposes them.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _copy(instruction: Instruction) -> Action:
     """Return an `Action` that executes `cp.async.ca` or `cp.async.cg`.
 
     The form is `cp.async.cg.shared.global [to], [from], 16{, bytes to read}{, policy}`; `.ca` can
-    also copy 4 or 8 bytes. The operand `bytes to read` may also be a predicate; nothing is read if
-    it is true. Bytes that are not read are zeros in shared memory.
+    also copy 4 or 8 bytes. If `bytes to read` is a predicate, a true predicate means 0 bytes, and a
+    false one all bytes. Bytes that are not read are zeros in shared memory.
     """
     require(instruction.modifiers[2] in (Space.SHARED, SHARED_CTA))
     require(instruction.modifiers[3] == Space.GLOBAL)

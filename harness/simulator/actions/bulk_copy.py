@@ -2,9 +2,10 @@
 
 Source: PTX ISA, "Asynchronous copy: bulk copy" and "tensor copy".
 
-The simulator copies the data when the copy starts, but the target reads as poison until a thread
-waits for the copy. For a target in shared memory, a thread waits at the mbarrier that counts the
-copy. For a target in global memory, the thread that started the copy waits for its bulk group.
+The simulator copies the data when the copy starts. Until a thread waits for the copy, reads of the
+target return poison (a fixed pattern, NaN as float32). For a target in shared memory, a thread
+waits at the mbarrier that counts the copy. For a target in global memory, the thread that started
+the copy waits for its bulk group.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def action(instruction: Instruction) -> Action:
 
 
 def _commit(active: ActiveThreads) -> None:
-    """Close each thread's open group of bulk copies, for both reads and writes of the copies."""
+    """Close each thread's open bulk group, so that `wait_group` can wait for its copies."""
     active.bulk_reads.commit(active.lanes)
     active.bulk_writes.commit(active.lanes)
 
@@ -120,7 +121,7 @@ def _load(operands: list[Operand]) -> Action:
 def _report_misaligned(active: ActiveThreads, lane: Lanes, nbytes: int) -> None:
     """Report a copy whose size is not a multiple of 16 as a misaligned access.
 
-    A read that uses the size as its address makes the ordinary alignment check report the error.
+    The function reads at an address equal to the size, so the usual alignment check fails.
     """
     wrong = np.array([nbytes], np.uint64)
     active.read(Space.SHARED, lane, wrong, _CHUNK, _CHUNK, None, counts=False)

@@ -50,5 +50,5 @@ def number_of(operand: Operand) -> int:
 
 
 def parts_of(operand: Operand) -> tuple[Operand, ...]:
-    """Return the registers of a vector operand `{a, b}`, or a tuple of another operand alone."""
+    """Return the elements of a vector operand `{a, b}`, or any other operand as a 1-tuple."""
     return operand.parts if isinstance(operand, Vector) else (operand,)

@@ -3,9 +3,9 @@
 The accesses decide the memory traffic in the counters. They are those of the code that ptxas 13.0
 generates for compute capability 9.0:
 
-- Matrices with 2-byte elements move in 4-byte words. So do matrices with 1-byte elements whose
-  order in registers is that in memory. ldmatrix loads these matrices from shared memory, except
-  accumulators.
+- Matrices with 2-byte elements move in 4-byte words. Matrices with 1-byte elements do, too, if the
+  elements have the same order in registers and in memory. From shared memory, ldmatrix loads both
+  kinds of matrices, except accumulators.
 - Accumulators with contiguous rows move in pairs of elements.
 - All other matrices move element by element.
 """
@@ -173,9 +173,9 @@ class Fragment:
         active.count(space, *pieces, nbytes, is_store=is_store)
 
     def _places(self, positions: Array) -> tuple[Array, Array]:
-        """Return the contiguous run of each element, and the element's position in the run.
+        """Return, for each element, its contiguous run of elements, and its position in the run.
 
-        `positions` are the elements' indices in a (count, length) array.
+        Runs are numbered from 0. `positions` are the elements' indices in a (count, length) array.
         """
         line, place = np.divmod(positions, self.length)
         return (line, place) if self.by_line else (place, line)
@@ -187,9 +187,9 @@ class Fragment:
             by_rows: True if ldmatrix may move the matrix.
 
         Returns:
-            Two arrays for (instruction, thread of the warp), and the bytes of one access. The first
-            array has the contiguous run of elements that is accessed, the second the offset in it
-            in bytes.
+            Two arrays of shape (instructions, threads of a warp), and the bytes of one access. The
+            first array has the number of the contiguous run that the thread accesses. The second
+            has the offset of the access in that run, in bytes.
         """
         runs, length = (self.count, self.length) if self.by_line else (self.length, self.count)
         width = length * self.size
@@ -205,7 +205,7 @@ class Fragment:
 
 
 def _tiles(runs: int, width: int, piece: int) -> tuple[Array, Array]:
-    """Return the accesses of a warp that moves eight runs by four pieces with each instruction.
+    """Return a warp's accesses if each instruction moves four pieces of each of eight runs.
 
     Thread l moves piece l mod 4 of run l / 4.
 
@@ -215,7 +215,7 @@ def _tiles(runs: int, width: int, piece: int) -> tuple[Array, Array]:
         piece: Bytes of a piece.
 
     Returns:
-        For (instruction, thread), the run, and the offset in it in bytes.
+        For (instruction, thread), the number of the run, and the offset in the run in bytes.
     """
     first, start = (a.reshape(-1, 1) for a in np.mgrid[0:runs:8, 0 : width : 4 * piece])
     return first + _LANES // 4, start + _LANES % 4 * piece
@@ -224,14 +224,14 @@ def _tiles(runs: int, width: int, piece: int) -> tuple[Array, Array]:
 def _rows(runs: int, width: int) -> tuple[Array, Array]:
     """Return the accesses of ldmatrix, by which each thread loads 16 bytes of a run.
 
-    Eight threads load from eight runs. One instruction moves up to four such groups.
+    A group of eight threads loads from eight runs. One instruction has up to four groups.
 
     Args:
         runs: Number of contiguous runs of elements.
         width: Bytes of a run.
 
     Returns:
-        For (instruction, thread), the run, and the offset in it in bytes.
+        For (instruction, thread), the number of the run, and the offset in the run in bytes.
     """
     first, start = (a.reshape(-1, 1) for a in np.mgrid[0:runs:8, 0:width:_ROW_BYTES])
     threads = 8 * min(len(first), 4)
@@ -248,7 +248,7 @@ def _spread(
         active: The threads.
         base: Address of the matrix, for each active thread.
         pitch: Distance between contiguous runs in bytes, for each active thread.
-        run: The run of each access, for (instruction, 1, thread of the warp, element).
+        run: Number of the run of each access, for (instruction, 1, thread of the warp, element).
         start: The offset of each access in its run, in bytes, in the shape of `run`.
     """
     threads = run.shape[2]

@@ -77,9 +77,9 @@ def _stmatrix(instruction: Instruction) -> Action:
 
 
 def _rows(values: Array, count: int) -> Array:
-    """Return the values of the threads that hold a row's address.
+    """Return the values of only those threads that hold the address of a matrix row.
 
-    They are the first 8 * `count` threads of each warp.
+    These are the first 8 * `count` threads of each warp, for `count` matrices.
     """
     return values.reshape(-1, 32)[:, : 8 * count].reshape(-1)
 

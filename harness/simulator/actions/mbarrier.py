@@ -14,7 +14,7 @@ The layout of an mbarrier's 64 bits is not documented. The simulator uses, from 
 - 2 bits: mark of a valid mbarrier
 
 The copies that an mbarrier counts are finished when a thread tests or waits at the mbarrier, not
-when the copies start. So a thread that does not wait reads poison.
+when the copies start. So a thread that does not wait reads poison (a fixed pattern).
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def change(active: ActiveThreads, space: Space, addresses: Array, how: Change) -
         active: The threads.
         space: State space of the addresses.
         addresses: Address of an mbarrier, for each thread.
-        how: Returns the new phase, and the state that each thread receives.
+        how: Called with the phase and the positions of the threads at one mbarrier. Returns the new
+            phase, and the state that each thread receives.
 
     Returns:
         The state that each thread receives; 0 for a thread without a valid mbarrier.
@@ -184,7 +185,7 @@ def _keep(
 
 
 def raise_pending(active: ActiveThreads, space: Space, addresses: Array) -> None:
-    """Add one to an mbarrier's pending arrivals for each thread that has its address."""
+    """Add one to the pending arrivals of the mbarrier at each thread's address."""
 
     def how(phase: Phase, positions: Array) -> tuple[Phase, list[int]]:
         return replace(phase, pending=phase.pending + len(positions)), []

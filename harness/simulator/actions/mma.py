@@ -5,8 +5,8 @@ Source: PTX ISA, "Matrix fragments for mma".
 All shapes follow one pattern. Thread l has g = l / 4 and t = l mod 4.
 
 - A 32-bit register of A holds e = 32 / width elements; a 64-bit register of f64 holds one. These
-  elements are row g, columns e t ... e t + e - 1 of an 8 x 4e tile. The next register is of the
-  tile below; after the lowest tile follow those to the right.
+  elements are row g, columns e t ... e t + e - 1 of an 8 x 4e tile. The next register holds the
+  same elements of the tile below. After the lowest tile, the tiles to the right follow.
 - B is laid out like A, with rows and columns exchanged.
 - Registers 2 i and 2 i + 1 of C and D hold columns 2 t and 2 t + 1 of row g + 8 i. In float16 one
   register holds both.
@@ -97,7 +97,7 @@ class Form:
         return self.a in ("e4m3", "e5m2")
 
     def multiply(self, active: ActiveThreads, a: Array, b: Array, c: Array) -> Array:
-        """Return a b + c for `count` matrices of each kind, with the tensor core's rounding.
+        """Return a b + c for `count` triples of matrices, with the tensor core's rounding.
 
         Args:
             active: The threads, which give access to the simulator's C functions.
@@ -170,7 +170,7 @@ def registers_of(matrix: Array, kind: str) -> list[Array]:
 
 
 def register_count(rows: int, columns: int, kind: str) -> int:
-    """Return how many registers of each thread a matrix needs that is spread over a warp.
+    """Return how many registers each thread of a warp needs to hold its elements of a matrix.
 
     Args:
         rows: Rows of the matrix.

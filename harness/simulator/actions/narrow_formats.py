@@ -43,7 +43,7 @@ def _e4m3(bits: Array) -> Array:
 
 
 def _e5m2(bits: Array) -> Array:
-    """Decode e5m2: floats with 5 bits of exponent and 2 of mantissa, the upper half of float16."""
+    """Decode e5m2: floats with 5 bits of exponent and 2 of mantissa, a float16's upper byte."""
     return (bits.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float64)
 
 

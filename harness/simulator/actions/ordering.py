@@ -24,7 +24,8 @@ class Agent:
     Attributes:
         number: The agent's number in its block. 0xFFFF is the thread that executes the instruction;
             0xFFFE means copies that this thread itself waits for.
-        clock: The agent's clock at the access.
+        clock: The agent's clock at the access. It counts the phases of an mbarrier, or a
+            warpgroup's groups of `wgmma` instructions.
         how: The kind of access: 0 is plain, 3 is atomic.
     """
 
@@ -56,9 +57,8 @@ class Ordering(Protocol):
     def arrived(self, block: int, barrier: int, lanes: Lanes) -> None:
         """Record that threads arrive at an mbarrier.
 
-        A thread that waits for the mbarrier's current phase comes after all accesses that the
-        arriving threads made before. It also comes after all accesses that those threads came
-        after.
+        A wait for the mbarrier's current phase is ordered after the arrivals. So it is also ordered
+        after every access that is ordered before one of the arrivals.
         """
 
     def completed(self, block: int, barrier: int) -> None:

@@ -1,8 +1,8 @@
 """Asynchronous copies that no thread has waited for yet.
 
-The data of a copy is already at the target, but reads as poison until a thread has waited for the
-copy. So a read whose result is undefined on a GPU gives a wrong result here. All copies are
-finished when the kernel ends, at the latest.
+The data of a copy is already at the target. Until a thread has waited for the copy, reads of the
+target return poison (a fixed pattern, NaN as float32). So a read whose result is undefined on a GPU
+gives a wrong result here. All copies are finished when the kernel ends, at the latest.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Waiting(Protocol):
 
     @property
     def lanes(self) -> Lanes:
-        """The numbers of the threads among all threads that run together."""
+        """The threads' numbers in their chunk (the blocks that run together)."""
 
     def settle(self, transfer: Transfer) -> None:
         """Finish a copy after the threads that started it have waited for it."""
@@ -86,7 +86,7 @@ class GroupedCopies:
         self._started.append(_Started(transfer, groups, np.ones(len(groups), np.bool_)))
 
     def commit(self, lanes: Lanes) -> None:
-        """Close the open group of each of these threads."""
+        """Close the open group of each of the threads `lanes`."""
         self._closed[lanes] += 1
 
     def wait(self, waiting: Waiting, groups_left: int) -> None:
@@ -179,5 +179,5 @@ class BarrierDeliveries:
 
 
 def part(transfer: Transfer, rows: Array) -> Transfer:
-    """Return a copy with only the rows that `rows` selects."""
+    """Return the part of a transfer that has only the rows that the array `rows` selects."""
     return replace(transfer, lanes=transfer.lanes[rows], addresses=transfer.addresses[rows])

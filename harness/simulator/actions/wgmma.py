@@ -98,8 +98,8 @@ class Descriptor:
         """Return the shared addresses of a matrix's 16-byte chunks, by the module's formulas.
 
         Args:
-            across: Lines of a K-major matrix, or columns k of an MN-major matrix.
-            along: Chunks of a line, or of a column.
+            across: Number of lines of a K-major matrix, or of columns k of an MN-major matrix.
+            along: Number of chunks of a line, or of a column.
             is_k_major: True if the elements of a chunk are neighbours along k.
 
         Returns:

@@ -1,8 +1,8 @@
 """The limit on the simulated work of one call of a submission.
 
 A budget is needed because simulation takes a thousand times as long as a GPU. Work is counted in
-simulated instructions and not in seconds. So every machine stops the same kernel on the same sizes,
-or none does.
+simulated instructions and not in seconds. So the limit does not depend on the machine: a call is
+stopped either on every machine or on none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def work_of(thread_instructions: int, issued: int) -> int:
 
     Args:
         thread_instructions: Executed instructions, summed over threads.
-        issued: Executed instructions, each once for all threads that executed it together.
+        issued: Executed instructions, each counted once for all threads that execute it together.
     """
     return thread_instructions + _OF_AN_INSTRUCTION * issued
 

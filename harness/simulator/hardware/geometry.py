@@ -67,8 +67,8 @@ class Placement:
 
     Lanes number the threads of the blocks that run together. Schedule 0 is the natural order. Any
     other schedule is the seed of a random permutation of the grid's blocks and of the warps in a
-    block. A correct kernel gives the same result in every order, so another order exposes a kernel
-    that depends on one.
+    block. A correct kernel gives the same result in every order, so another schedule exposes a
+    kernel that depends on the order.
 
     Attributes:
         geometry: The extents of the launch.
@@ -82,7 +82,7 @@ class Placement:
         together: int = WARP,
         chosen: tuple[int, ...] = (),
     ) -> None:
-        """Compute the order of all blocks of the grid, or of the chosen ones only.
+        """Compute the order of all blocks of the grid, or of the blocks in `chosen` only.
 
         Args:
             geometry: The extents of the launch.

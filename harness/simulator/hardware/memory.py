@@ -126,8 +126,8 @@ class Memory:
     def be_sparse(self, is_sparse: bool) -> None:
         """Set whether later allocations of 1 GiB and more are sparse.
 
-        A sparse allocation gets a page only where it is accessed. It holds zeros instead of poison,
-        and does not count against the limit.
+        A sparse allocation gets a page only where it is accessed. It holds zeros instead of
+        `POISON`, and does not count against the limit.
         """
         self.library.sim_set_sparse(is_sparse)
 
@@ -150,7 +150,7 @@ class Memory:
         self.library.sim_reset_peak()
 
     def allocate(self, nbytes: int, *, owned: bool = False) -> int:
-        """Allocate memory that holds poison and is marked as not written, and return its address.
+        """Allocate memory, fill it with `POISON`, mark it as not written, and return its address.
 
         Args:
             nbytes: The size in bytes.
@@ -222,7 +222,7 @@ class Memory:
         """Make allocations of the parent process accessible in this forked process.
 
         Raises:
-            OSError: The operating system refuses.
+            OSError: The operating system does not give this process access to the memory.
         """
         if self.library.sim_arena_join():
             raise OSError("the simulated device's memory cannot be shared")

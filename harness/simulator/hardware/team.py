@@ -30,14 +30,14 @@ class PrivateMemory(Protocol):
     """The shared, local and param memory of the threads in a chunk."""
 
     def read(self, space: Space, lane: int, offset: int, nbytes: int) -> bytes:
-        """Return `nbytes` bytes from `offset` on in the memory of a thread, such as local memory.
+        """Return bytes of the shared, local or param memory that a thread accesses.
 
-        The result is shorter if that memory ends before.
+        The result is shorter than `nbytes` if the memory ends before.
 
         Args:
-            space: The state space, such as local or shared.
+            space: The state space: shared, local or param.
             lane: The thread's number in the chunk.
-            offset: The address within the thread's memory of that space.
+            offset: The address of the first byte within that memory.
             nbytes: The number of bytes.
         """
         ...
@@ -50,7 +50,7 @@ class Undefined:
     Attributes:
         lane: The lowest thread in the chunk that took such a value.
         source: The lane of that thread's warp that the value came from.
-        count: The number of such values of all threads.
+        count: How many such values all threads took together.
     """
 
     lane: int
@@ -77,8 +77,8 @@ class Team:
         executed: Returns how many instructions the chunk's threads have executed in total.
         waited: Cycles in which all threads slept or spun.
         clock_reads: How often a thread has read the clock.
-        permutations: A cache for shuffles of whole warps: for each lane, the lane that its value
-            comes from, and the predicate.
+        permutations: A cache for shuffles of whole warps by mode and operands: for each lane, the
+            lane that its value comes from, and the predicate.
         undefined: Undefined values that shuffles gave to threads, by the instruction's name and
             location.
         threads: The number of threads in a block.
@@ -165,7 +165,8 @@ class Team:
     def gather(self, values: Array, lane_ids: Array | int) -> Array:
         """Return, for each thread, the value that the thread `lane_ids` of its warp holds.
 
-        If the block's last warp does not have that thread, the value is some other thread's.
+        If the block's last warp does not have that thread, the result is an arbitrary thread's
+        value.
         """
         if len(values) == 1:
             return values

@@ -1,4 +1,4 @@
-"""The computation of each PTX instruction: tables from opcodes to builders of an `Operation`.
+"""Tables of functions, by opcode, that build the computation of a PTX instruction.
 
 Loads, stores, atomics, branches, calls and barriers are not here: they access memory or decide what
 a thread executes next. The package lowering/ handles them by name. Instructions that read registers

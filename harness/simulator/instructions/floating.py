@@ -68,9 +68,9 @@ def _rounding(instruction: Instruction) -> str:
 
 
 def _arithmetic(count: int) -> Builder:
-    """Return a builder of the `Operation` of add, sub, mul, fma, div, sqrt or rcp.
+    """Return a function that builds the `Operation` of add, sub, mul, fma, div, sqrt or rcp.
 
-    Their results are rounded once. `count` is the number of operands.
+    The results of these instructions are rounded once. `count` is the number of operands.
     """
 
     def build(instruction: Instruction, context: Context) -> Operation:
@@ -124,7 +124,7 @@ def _directed(opcode: str, rounding: int, kind: str, context: Context) -> Functi
 
 
 def _approximate(function: Callable[[Array], Array]) -> Builder:
-    """Return a builder of the `Operation` of an approximate instruction, such as `ex2.approx.f32`.
+    """Return a function that builds the `Operation` of `ex2.approx.f32` or a similar instruction.
 
     The simulator computes `function` in float64 and rounds once to f32. The relative error is then
     at most 2^-24, half a unit in the last place. The PTX ISA allows more:
@@ -155,9 +155,9 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
 def _approximate_double(instruction: Instruction, function: Callable[[Array], Array]) -> Operation:
     """Return the `Operation` of `rcp.approx.ftz.f64` or `rsqrt.approx{.ftz}.f64`.
 
-    Software divisions start with these instructions. With `.ftz`, the PTX ISA ignores the low word
-    of the operand and sets the low word of the result to zero. With `.ftz`, subnormal numbers
-    become zero, too. 20 bits of the fraction are correct.
+    Software divisions start with these instructions. With `.ftz`, the low word of the operand is
+    ignored, the low word of the result is zero, and subnormal numbers become zero (PTX ISA). So 20
+    bits of the result's fraction are correct.
     """
     opcode = instruction.opcode
     ftz = "ftz" in instruction.modifiers

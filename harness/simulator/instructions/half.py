@@ -2,7 +2,7 @@
 
 Results are computed in float64, where products are exact, and rounded once. A sum that is inexact
 in float64 is rounded to odd there, so that the second rounding gives the correct result.
-Approximate functions are rounded like the others, which is within the error that the PTX ISA
+Approximate functions such as tanh are computed in the same way, with an error that the PTX ISA
 allows.
 """
 

@@ -39,7 +39,7 @@ def _unsigned(kind: str) -> str:
 
 
 def _wrapping(ufunc: np.ufunc) -> Builder:
-    """Return a builder of the `Operation` of integer addition or subtraction modulo 2^width.
+    """Return a function that builds the `Operation` of integer add or sub, modulo 2^width.
 
     Signed and unsigned types give the same bits. `.sat.s32` clamps the result instead.
     """

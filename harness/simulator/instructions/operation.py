@@ -70,15 +70,15 @@ class Operation:
 
 
 class Context(Protocol):
-    """The facts about a kernel that a builder of an `Operation` can query."""
+    """Facts about the kernel that are needed to build the `Operation` of an instruction."""
 
     def register_bits(self, operand: Operand) -> int:
         """Return the width of a register operand in bits, or 0 for any other operand."""
 
     def native(self, name: str, *leading: int) -> Callable[..., None]:
-        """Return the C function `name` of arithmetic.c as `function(*inputs, output)` on arrays.
+        """Return a C function of arithmetic.c as a Python `function(*inputs, output)` on arrays.
 
-        `leading` are integers that are passed before the arrays.
+        The integers `leading` are passed to the C function before the arrays.
         """
 
 

@@ -29,7 +29,7 @@ def _parts(a: Array, dtype: type[np.generic]) -> Array:
 
 
 def handles(instruction: Instruction) -> bool:
-    """Return whether an add, min or max is on packed integers or has `.relu`."""
+    """Return whether an add, min or max operates on packed integers or has `.relu`."""
     modifiers = instruction.modifiers
     return bool(modifiers) and (modifiers[-1] in PAIRS or "relu" in modifiers)
 

@@ -1,9 +1,9 @@
 """Instructions that exchange values between the lanes of a warp.
 
-They run when every lane that the mask names has arrived; see `execution/warp_sync.py`. A lane
-exchanges values with the lanes that its own mask names. For a `shfl` from any other lane, PTX
-leaves the value undefined. The simulator then returns the thread's own value, and records this in
-`Team.undefined`.
+An instruction runs when every lane that its mask names has arrived at the instruction; see
+`execution/warp_sync.py`. A lane exchanges values with the lanes that its own mask names. For a
+`shfl` from any other lane, PTX leaves the value undefined. The simulator then returns the thread's
+own value, and records this in `Team.undefined`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def source_lanes(mode: str, lane_id: Array, b: Array, c: Array) -> tuple[Array, 
 
 
 def _participants(team: Team, active: Lanes | None, mask: Array) -> Array:
-    """Return, for each thread, the set of lanes that its mask names and that have arrived.
+    """Return, for each thread, the lanes of its mask that execute the instruction now.
 
     A set of lanes is an integer with a bit for each lane of the warp.
     """

@@ -42,7 +42,7 @@ def _cut(items: list[Item], owners: Mapping[int, Instruction]) -> list[Block]:
 
     Args:
         items: The kernel's steps, ends of blocks, and labels, in the order of the text.
-        owners: The PTX instruction that an item counts for, by the item's index.
+        owners: The PTX instruction that an item was lowered from, by the item's index.
     """
     blocks: list[Block] = []
     starts: dict[str, int] = {}

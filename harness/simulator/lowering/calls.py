@@ -52,7 +52,7 @@ class Calls:
     """Number and label of each place that an outlined function may return to, by its name."""
 
     def call(self, instruction: Instruction) -> None:
-        """Lower a `call`: inline the function, call it, or print for `printf` and `assert`."""
+        """Lower a `call`: inline the function, or add a call of it, of `printf` or of `assert`."""
         context = self.context
         results, callee, arguments = callee_of(instruction)
         if isinstance(callee, Register):
@@ -103,8 +103,8 @@ class Calls:
     def outlined_functions(self) -> None:
         """Add the code of the functions that are compiled once, before the kernel's code.
 
-        The scheduler runs blocks of code with low numbers first. So threads that call a function
-        meet the threads that do not call it at the place where the call returns.
+        The scheduler first runs basic blocks with low numbers, such as those of called functions.
+        So threads that skip a call wait after it for the threads that make the call.
         """
         context = self.context
         context.local_bytes = STACK_BYTES
@@ -115,7 +115,10 @@ class Calls:
         context.listing.fill(context.frame_pointer, 0)
 
     def resolve_returns(self) -> None:
-        """Fill in the places that each called function returns to, when all its calls are known."""
+        """Complete each called function's return with the labels that it may return to.
+
+        All calls of the functions must have been lowered before.
+        """
         items = self.context.listing.items
         for index, (item, count) in enumerate(items):
             if isinstance(item, Dispatch) and item.function:
@@ -124,10 +127,10 @@ class Calls:
                 items[index] = replace(item, values=values, targets=labels), count
 
     def passed(self, scope: Scope) -> Mapping[str, int]:
-        """Return the frame offsets of the arguments and results of calls in a function.
+        """Return where a function stores the arguments and results of the calls that it makes.
 
-        The offsets count from the end of the function's own frame, in bytes, by variable. Only
-        calls of functions that are not inlined are included.
+        The result maps a variable's name to its offset in the callee's frame, in bytes. Calls of
+        inlined functions are left out, because they have no frame.
         """
         variables = {v.name: v for v in scope.function.variables}
         places: dict[str, int] = {}
@@ -179,10 +182,10 @@ class Calls:
         context.scope = outer
 
     def _kept_by(self, function: Function) -> dict[str, int]:
-        """Return the registers that a function must save for its previous activation.
+        """Return the registers that a recursive function must save on entry and restore on return.
 
-        The result has the numbers of the registers by name. Only a recursive function has several
-        activations at a time; any other function saves none.
+        The result maps a register's name to its number. It is empty for other functions, which
+        have only one activation at a time.
         """
         if function.name not in self.context.graph.recursive:
             return {}

@@ -1,4 +1,4 @@
-"""Lowering of instructions that fill registers, of warp instructions, and of actions.
+"""Lowering of instructions that only compute registers, of warp instructions, and of actions.
 
 Each instruction becomes steps of a `Program`. An action is an instruction that needs more than its
 own thread's registers, such as `mma`.

@@ -98,7 +98,7 @@ class Context:
         module: The PTX module.
         name: The kernel's name as in its source.
         addresses: Addresses of the module's variables in global memory.
-        native: Returns the C functions of arithmetic.c.
+        native: Returns the C function of arithmetic.c with a given name, as a function on arrays.
         home: The source file that defines the kernel.
         graph: The call graph of the kernel.
         scope: The function that is being lowered.
@@ -128,8 +128,8 @@ class Context:
     def place(self, location: Location | None) -> Location | None:
         """Return the position in the kernel's own source file that a location belongs to.
 
-        For inlined code, this is the innermost call in that file. Without any, it is the outermost
-        call.
+        If the location is in a function that was inlined from another file, this is the innermost
+        call in the kernel's file. If no call is in the kernel's file, it is the outermost call.
         """
         inner = location
         while inner:

@@ -34,7 +34,7 @@ def prepare(
         kernel: Mangled name of the kernel.
         readable_name: Name of the kernel for messages.
         addresses: Addresses of the module's variables in global memory.
-        native: Returns the C functions of arithmetic.c.
+        native: Returns the C function of arithmetic.c with a given name, as a function on arrays.
 
     Raises:
         UnsupportedInstruction: The kernel has an instruction that is not implemented.
@@ -136,7 +136,7 @@ class _Lowering:
             self._plain(instruction)
 
     def _plain(self, instruction: Instruction) -> None:
-        """Lower an instruction other than a branch or return, as if it had no guard predicate."""
+        """Lower an instruction other than a branch or return, and ignore its guard predicate."""
         context, opcode = self.context, instruction.opcode
         if opcode in ("ld", "ldu"):
             memory.load(context, instruction)

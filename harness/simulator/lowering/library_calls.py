@@ -16,7 +16,7 @@ NAMES = frozenset({"vprintf", "__assertfail"})
 def call(
     context: Context, instruction: Instruction, name: str, results: Group, arguments: Group
 ) -> None:
-    """Lower a call of `vprintf` or `__assertfail`, as `name` says.
+    """Lower a call of `vprintf` or `__assertfail`.
 
     Args:
         context: Resolves the operands.

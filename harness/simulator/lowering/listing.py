@@ -24,7 +24,8 @@ class Listing:
     Attributes:
         items: The items in the order of the text, each with the number of PTX instructions that
             it counts for.
-        owners: The PTX instruction that an item counts for, by the item's index.
+        owners: The PTX instruction that an item was lowered from, by the item's index. Only items
+            that count for an instruction have one.
         numbers: Number of each register by name.
         bits: Width of each register in bits, by number.
     """
@@ -44,7 +45,10 @@ class Listing:
         self.items.append((Label(label), 0))
 
     def own(self, start: int, instruction: Instruction) -> None:
-        """Record `instruction` as the PTX instruction of the first counted item from `start` on."""
+        """Record the PTX instruction that the items from index `start` on were lowered from.
+
+        It becomes the owner of the first of these items that counts for a PTX instruction.
+        """
         for index in range(start, len(self.items)):
             if self.items[index][1] and index not in self.owners:
                 self.owners[index] = instruction
@@ -58,7 +62,7 @@ class Listing:
         return self.numbers[name]
 
     def next_label(self) -> int:
-        """Return a number, different in each call, that makes the name of a label unique."""
+        """Return a new number at each call, which makes the name of a label unique."""
         self._labels += 1
         return self._labels
 

@@ -126,7 +126,7 @@ def _operation(context: Context, rest: list[str], elements: int, kind: str) -> s
     """Return the name of the atomic operation, such as `add`.
 
     Args:
-        context: Makes the error for an unsupported form.
+        context: Creates the error for a form that is not supported.
         rest: The modifiers that `_modifiers` does not recognise.
         elements: The number of elements.
         kind: The PTX type of an element.

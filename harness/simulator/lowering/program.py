@@ -192,8 +192,8 @@ class WarpSync:
 class Dispatch:
     """End of a block: continue at the target whose value, in `values`, equals the register's value.
 
-    The return of a function that is not inlined is a `Dispatch`, too. While the function's callers
-    are not known yet, `function` is its name.
+    The return of a function that is not inlined is a `Dispatch`, too. `function` is then the
+    function's name until lowering has found all callers and fills in `values` and `targets`.
     """
 
     register: int
@@ -218,7 +218,7 @@ class Trap:
 
 @dataclass(frozen=True, slots=True)
 class Perform:
-    """End of a block: perform an action, such as `mma`, which has a basic block of its own.
+    """End of a block: perform an action, such as `mma`.
 
     Attributes:
         action: The action, an instruction that needs more than its own thread's registers.
@@ -263,8 +263,8 @@ class Block:
         live: Set of the registers that some path from the block's start reads before writing.
         accesses_memory: True if a step accesses memory or orders accesses.
         executed: The PTX instructions that `instructions` counts.
-        counted_branch: The conditional branch at the end, if it is an instruction of the PTX; else
-            None. A branch that implements a guard predicate is not one.
+        counted_branch: The conditional branch at the end, if it is an instruction of the PTX. None
+            if there is none, or if lowering added the branch to implement a guard predicate.
     """
 
     steps: list[Step]
@@ -318,7 +318,7 @@ class Program:
 
     @property
     def lanes_together(self) -> int:
-        """The most neighbouring threads that some instruction needs together; at least a warp."""
+        """How many consecutive threads must run together: 32, or more for some instructions."""
         groups = (b.end.action.group for b in self.blocks if isinstance(b.end, Perform))
         return max(32, *groups, 32)
 

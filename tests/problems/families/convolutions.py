@@ -8,9 +8,9 @@ from harness.problems.families.conv_transpose1d.sizes import Convolution
 
 
 def accepted_by_torch(c: Convolution) -> bool:
-    """Return whether `ConvTranspose1d` accepts these sizes and gives the predicted shape.
+    """Return whether `ConvTranspose1d` accepts these sizes and gives an output of the right shape.
 
-    The shape must not be empty.
+    The right shape is the one that `Convolution` predicts. The output must not be empty.
     """
     x = torch.zeros(c.batch, c.in_channels, c.length)
     try:

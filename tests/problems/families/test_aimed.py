@@ -1,6 +1,6 @@
-"""Tests of the sizes that are aimed at a submission: near its own, and near numbers in its text.
+"""Tests of the sizes of transposed convolutions that are chosen for one submission.
 
-All sizes are those of transposed convolutions.
+They are near the sizes in the reference's file, and near integers in the submission's text.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ OWN = (
 
 @pytest.mark.parametrize("own", OWN)
 def test_neighbours_are_one_step_beside_the_own_sizes(own: Convolution) -> None:
-    """`neighbours` changes one parameter at a time by 1, up and down, as far as torch accepts it.
+    """`neighbours` yields the sizes `own` with one parameter larger or smaller by 1.
 
-    Batch and length of each result are also cut down.
+    Sizes that torch does not accept are left out. Batch and length of each result are cut down.
     """
     found = list(neighbours(own, EVERYTHING))
     assert all(accepted_by_torch(each) for each in found)
@@ -51,9 +51,9 @@ def test_neighbours_are_one_step_beside_the_own_sizes(own: Convolution) -> None:
 
 @pytest.mark.parametrize("own", OWN)
 def test_neighbours_could_take_a_fast_path_but_for_their_step(own: Convolution) -> None:
-    """Most `neighbours` keep the output length's remainder modulo 4, the width of a vector.
+    """Most results of `neighbours` keep the remainder of the output length modulo 4.
 
-    So they reach a fast path for lengths that are multiples of 4, if the submission has one.
+    So a submission uses its fast path for vectors of 4 numbers, if it uses one for the sizes `own`.
     """
     found = list(neighbours(own, EVERYTHING))[1:]
     alike = [each for each in found if (each.output_length - own.output_length) % 4 == 0]
@@ -69,9 +69,10 @@ def test_neighbours_leave_alone_what_is_not_taken() -> None:
 
 
 def test_sizes_lie_around_the_numbers() -> None:
-    """`around` yields output lengths, channels and kernel sizes next to a submission's numbers.
+    """`around` yields output lengths, channels and kernel sizes near the given numbers.
 
-    The results are valid and take at most 4,000,000 multiply-adds.
+    The numbers are integers in a submission's text. The convolutions are valid and take at most
+    4,000,000 multiply-adds.
     """
     found = list(around((256, 16), Convolution(32, 64, 3, 16, 1000), EVERYTHING))
     assert all(accepted_by_torch(each) for each in found)
@@ -84,9 +85,10 @@ def test_sizes_lie_around_the_numbers() -> None:
 
 
 def test_many_tiles_are_several_for_each_of_two_multiprocessors() -> None:
-    """`many_tiles` yields an output of more than four tiles, for a device of two multiprocessors.
+    """`many_tiles` yields a convolution whose output is longer than four tiles of 128.
 
-    The tile is 128, the largest of the submission's numbers that can be a tile.
+    128 is the largest of the submission's numbers that can be a tile. Each of two multiprocessors
+    then computes several tiles.
     """
     (found,) = many_tiles((64, 128, 3), OWN[0])
     assert found.output_length > 4 * 128
@@ -94,10 +96,10 @@ def test_many_tiles_are_several_for_each_of_two_multiprocessors() -> None:
 
 
 def test_many_turns_are_of_the_largest_tile_that_is_affordable() -> None:
-    """`many_turns` yields an input of nine tiles of 256.
+    """`many_turns` yields a convolution whose input is nine tiles of 256 long, plus 1.
 
-    256 is the largest of the submission's numbers that can be a tile. If the channels make nine
-    tiles too much work, the input is shorter.
+    256 is the largest of the submission's numbers that can be a tile. With many channels, the input
+    is shorter, so that the convolution takes less than 70,000,000 multiply-adds.
     """
     few, many = Convolution(32, 64, 3, 16, 1001, stride=2), Convolution(128, 128, 3, 64, 65536)
     (of_few,), (of_many,) = (many_turns((256, 64, 384, 3), own) for own in (few, many))

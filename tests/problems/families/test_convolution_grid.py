@@ -49,7 +49,7 @@ def test_groups_must_divide_both_channels(channels: tuple[int, int]) -> None:
 def test_covers_every_feasible_combination(strength: int, left_out: set[str]) -> None:
     """Every pair (strength 2) or triple (strength 3) of parameter values occurs in some case.
 
-    Combinations that no valid, affordable convolution has are left out.
+    Exceptions are combinations that occur in no valid convolution with few enough multiply-adds.
     """
     varied = EVERYTHING - left_out
     levels: dict[str, Any] = {n: v for n, v in grid._LEVELS.items() if n in varied}
@@ -61,10 +61,11 @@ def test_covers_every_feasible_combination(strength: int, left_out: set[str]) ->
 
 
 def spellings(c: Convolution, levels: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a convolution as all dicts of values that the grid's covering array may name it by.
+    """Return all rows of the grid's covering array that describe the same convolution.
 
-    A padding of `dilation * (kernel_size - 1)` is also named `full`; groups equal to the input
-    channels are also named `each`.
+    A row maps parameters to values. For a padding of `dilation * (kernel_size - 1)`, the row may
+    have the value `full` instead of the number. For groups equal to the input channels, it may have
+    `each`.
     """
     paddings: list[object] = [p for p in (c.padding,) if p in levels["padding"]]
     if c.padding == c.dilation * (c.kernel_size - 1):
@@ -81,9 +82,10 @@ def spellings(c: Convolution, levels: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def allowed(known: dict[str, Any]) -> bool:
-    """Return whether some valid, affordable convolution may have these values.
+    """Return whether a valid convolution with few enough multiply-adds may have these values.
 
-    A complete convolution is judged by its sizes, and not by the grid's rules for partial ones.
+    If all parameters have values, the convolution itself is checked. Otherwise, the grid's rules
+    for incomplete rows decide.
     """
     if len(known) < len(EVERYTHING):
         return grid._is_feasible(known)
@@ -120,7 +122,7 @@ def allowed(known: dict[str, Any]) -> bool:
 def test_corners_are_always_in(what: str, holds: Any) -> None:
     """The corner cases include a convolution with the property `what`, such as output length 1.
 
-    The covering array is not needed for that. All corner cases are valid.
+    All corner cases are valid.
     """
     assert any(holds(c) for c in CORNERS), what
     assert all(c.is_valid for c in CORNERS)

@@ -26,9 +26,9 @@ EVERYTHING = SIZES | named("conv_transpose1d").neutral.keys()
 
 
 def test_computes_what_torch_computes() -> None:
-    """`Gather` without a mistake computes the same as torch's transposed convolution.
+    """`Gather`, a model of a kernel, computes the same as torch's transposed convolution.
 
-    Each known mistake changes this computation.
+    Each known mistake is a change of this model.
     """
     generator = torch.Generator().manual_seed(0)
     for c in (*corners(EVERYTHING), *covering(EVERYTHING, 2)):

@@ -62,7 +62,7 @@ class Called:
         return values_for(self.problem, self.case, run)
 
     def factors(self, values: Values) -> list[Factor]:
-        """Return the operands of the reference's sum of products that the harness finds."""
+        """Return the operands that the harness finds in the reference's sum of products."""
         family, given = self.problem.family, (values.weights, values.inputs)
         return [*family.factors(self.new_instance, self.case, *given)]
 
@@ -83,7 +83,8 @@ def rounded(values: Values, operands: Sequence[str], names: Sequence[str], how: 
     Args:
         values: The inputs and weights.
         operands: Names of the operands to round.
-        names: Names of the reference's operands; an input's name has the position of the input.
+        names: Names of the reference's operands. The index of an input's name in this list is the
+            index of the input.
         how: Direction of the rounding.
     """
     inputs = [*values.inputs]

@@ -142,7 +142,7 @@ FOURIER: dict[str, Function] = {
 
 
 def masked(x: Tensor) -> Tensor:
-    """Return a copy of x in which masked elements and two columns are written in place."""
+    """Return a copy of x after in-place writes to the elements of a mask and to two columns."""
     y = x.clone()
     y[x * x > 0.2**2] = 0.3
     y[:, 1:3] = y[:, 3:5] / 3
@@ -150,7 +150,7 @@ def masked(x: Tensor) -> Tensor:
 
 
 def laid_otherwise(x: Tensor) -> Tensor:
-    """Pool an image whose shape is changed in place and whose memory format is channels_last."""
+    """Pool an image in the memory format channels_last, after an in-place change of its shape."""
     image = (x / 3).t_().unsqueeze_(0)[:, :, :, None].contiguous(memory_format=torch.channels_last)
     return functional.adaptive_avg_pool2d(image, 1) * 3
 
@@ -485,7 +485,10 @@ def test_transforms_are_granted_the_looser_classes() -> None:
 
 
 def test_logarithm_of_a_sum_errs_by_no_more_than_its_terms() -> None:
-    """The bf16 bound of logsumexp is small even if rounding leaves little of each exponential."""
+    """The bf16 bound of logsumexp is small even if rounding changes each exponential by a lot.
+
+    The operands are normal numbers times 1000.
+    """
     x = DRAWS["normal"](torch.Generator().manual_seed(0))
     right = expected(lambda x: torch.logsumexp(1000 * x, 1), x)
     stored = torch.logsumexp((1000 * x.bfloat16()).float(), 1).bfloat16()
@@ -505,10 +508,10 @@ def test_value_is_the_functions_own(name: str) -> None:
 
 
 def test_what_torch_takes_to_pieces_otherwise_is_not_the_function() -> None:
-    """`is_of` is false if torch's decomposition of an operator differs from the operator itself.
+    """`is_of` is false if the traced value of a function differs from the function's output.
 
-    Before torch 2.15, the decomposition of `multilabel_margin_loss` counts classes after the first
-    -1.
+    Tracing uses torch's decompositions of operators, which may be wrong. Before torch 2.15, the
+    decomposition of `multilabel_margin_loss` counts classes after the first -1.
     """
     classes = torch.tensor([0, 1, 2, -1, -1]).expand(ROWS, 5)
     x = DRAWS["normal"](torch.Generator().manual_seed(0))[:, :5].double()
@@ -607,7 +610,7 @@ def test_factors_that_overflow_on_the_way_accuse_nobody() -> None:
 
 
 def test_truth_values_that_rounding_decides_are_counted() -> None:
-    """The bound of a count of true comparisons is the number that rounding may decide."""
+    """The bound of a count of true comparisons is how many of them rounding may decide."""
     x = torch.tensor([[0.1, 0.2, 0.7], [0.1, 0.3, 0.9]])
     near = expected(lambda x: (x * x > 0.2**2).sum(1), x)
     assert near.bound(FP32).floor().tolist() == [1.0, 0.0]
