@@ -1,9 +1,8 @@
-"""Execution of the calls that a worker's CUDA runtime sends, as in `simulator/layout/calls.py`.
+"""Execution of the calls that a worker's CUDA runtime sends (see `simulator/layout/calls.py`).
 
-A call may copy a value of the device to the host, or one of the host to the device. The record of
-work counts the bytes of each such value. Otherwise a submission could compute its output on the
-host without a visible copy. It could send the values as arguments of kernels, as sizes, or as texts
-of errors.
+A value can pass between host and device without a copy: as a kernel's argument, as a size, or in an
+error's text. So the record of work counts the bytes of these values, too. Otherwise a submission
+could compute its output on the host without a recorded copy.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _RAISED: Sequence[tuple[type[Exception], Raised]] = (
 
 
 class Refused(Exception):
-    """A worker's call that fails, with the error that the worker gets as the answer.
+    """The failure of a worker's call, with the error that is sent to the worker as the answer.
 
     Attributes:
         error: A cudaError_t, or the number of a Python exception in `Raised`.
@@ -154,7 +153,7 @@ class Calls:
         self._given.add(address)
 
     def let_go(self, address: int) -> None:
-        """Record that the supervisor has freed an allocation; free it if the worker has, too."""
+        """Record that the supervisor freed an allocation; free the memory if the worker did so."""
         if self._kept.pop(address):
             self._given.discard(address)
             self._memory.free(address)
@@ -222,10 +221,10 @@ class Calls:
             self._memory.free(address)
 
     def _start_of(self, address: int) -> int:
-        """Return the start of the allocation that the worker means by an address.
+        """Return the start of the supervisor's allocation that contains an address.
 
-        The worker may free an allocation of the supervisor by any address inside it. Any other
-        address is returned unchanged.
+        The worker may free an allocation of the supervisor by any address inside it. An address
+        outside the supervisor's allocations is returned unchanged.
         """
         found = self._memory.find(address)
         return found.start if found and found.start in self._given else address
@@ -292,8 +291,8 @@ class Calls:
     def _came(self, count: int = 0) -> None:
         """Record how many bytes of information a call has brought from the host.
 
-        A call counts as at least `LEAST_OF_A_CALL` bytes. The bytes beyond `count` are recorded as
-        the host's choice of the memory that the call uses.
+        `count` is the size of the data in the call. If it is less than `LEAST_OF_A_CALL`, the
+        missing bytes are recorded as `CHOSEN`, because the host also chooses which memory to use.
         """
         self._record.add_bytes(FROM_HOST, count)
         self._record.add_bytes(CHOSEN, max(0, LEAST_OF_A_CALL - count))
@@ -378,8 +377,8 @@ class Calls:
     def _raised(self, error: Exception) -> Refused:
         """Return the error answer for an exception that one of torch's operators raised.
 
-        If the device lacks the operator, or a library would do its work, `Device.observe` raises
-        the exception later, too.
+        If the device lacks the operator, or a library would do the operator's work, the exception
+        is also stored for `Device.observe` to raise.
         """
         if isinstance(error, UnsupportedCall):
             self._device.unsupported(error.what)
@@ -459,7 +458,7 @@ def _name(data: bytes) -> str:
 
 
 def _launch(data: bytes) -> tuple[int, LaunchRequest, bytes]:
-    """Return the module's number and the launch that a message begins with, and the other bytes."""
+    """Split a message into a module's number, the launch's configuration, and the other bytes."""
     end = _NUMBER.size + ctypes.sizeof(LaunchEntry)
     module, entry = _number(data[: _NUMBER.size]), _entry(LaunchEntry, data[_NUMBER.size : end])
     limit = entry.dynamic_shared_limit

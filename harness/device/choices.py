@@ -1,8 +1,8 @@
 """Measure of the information that a worker's kernel launches carry from the host, in bits.
 
-Some values only say which of the values that the device already holds is meant: an address in an
-allocation, or a value of an earlier launch. A choice among n values takes log2(n) bits. All other
-values count with all their bits, since they may be results that the host computed.
+An address in an allocation, or a value that an earlier launch had, only selects something that the
+device already holds. A selection among n values counts as log2(n) bits. Any other value counts with
+its full width in bits, since it may be a result that the host computed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Bits:
 
     Attributes:
         values: Bits of values that the device did not hold before.
-        choices: Bits needed to say which of the values that the device already holds are meant.
+        choices: Bits needed to select among values that the device already holds.
     """
 
     values: int = 0
@@ -44,7 +44,7 @@ class Bits:
 
 
 class Launches:
-    """A meter of the information in each kernel launch of one worker."""
+    """A meter of how many bits of information each kernel launch of one worker carries."""
 
     def __init__(self, memory: DeviceMemory) -> None:
         """Start before the first launch; `memory` says which addresses are allocated."""
@@ -58,8 +58,9 @@ class Launches:
     ) -> Bits:
         """Return the bits of information in a launch, and remember the launch.
 
-        The launch is compared with the last launch of the same kernel, or with zeros if it is the
-        first. Only parts that differ, and the choice of the kernel, carry information.
+        The launch is compared with the last launch of the same kernel, or with zeros if the kernel
+        was not launched before. Only parts that differ, and the choice of the kernel, carry
+        information.
 
         Args:
             kernel: Identity of the kernel.
@@ -120,9 +121,9 @@ def _words(data: bytes) -> Iterator[bytes]:
 
 
 def _parts(data: bytes, sizes: Sequence[int]) -> Iterator[bytes]:
-    """Yield the bytes of consecutive arguments in parts of at most eight bytes.
+    """Split a kernel's argument bytes into parts of at most eight bytes, and yield the parts.
 
-    No part crosses from one argument into the next; `sizes` are the arguments' sizes in bytes.
+    Each part lies within one argument; `sizes` are the arguments' sizes in bytes.
     """
     start = 0
     for size in sizes:

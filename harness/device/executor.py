@@ -33,7 +33,7 @@ OTHER, KERNEL = 1, 2
 
 
 class NoSuchKernel(KeyError):
-    """A kernel or a module that was asked for but does not exist."""
+    """A call names a kernel or a module that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class DeviceMemory(Protocol):
 
     @property
     def limit(self) -> int:
-        """Most bytes that may be allocated at the same time."""
+        """Largest number of bytes that may be allocated at the same time."""
 
     @property
     def live_bytes(self) -> int:
@@ -92,7 +92,7 @@ class DeviceMemory(Protocol):
 
     @property
     def peak_bytes(self) -> int:
-        """Most bytes that were allocated at the same time since the last `forget_peak`."""
+        """Largest number of bytes allocated at the same time since the last `forget_peak`."""
 
     def forget_peak(self) -> None:
         """Reset `peak_bytes` to the number of bytes that are allocated now."""
@@ -145,14 +145,14 @@ class DeviceMemory(Protocol):
         """Return bytes at an address as a uint8 tensor on `torch_device`, without a copy."""
 
     def queueing(self, *, waits: bool = False) -> AbstractContextManager[None]:
-        """Return a context for code that queues work on `torch_device` that is timed.
+        """Return a context for code whose work on `torch_device` counts towards the measured time.
 
         Args:
-            waits: Whether the host waits for the device in that code.
+            waits: Whether the host waits for the device inside the context.
         """
 
     def uncounted(self) -> AbstractContextManager[None]:
-        """Return a context for code that queues work on `torch_device` that is not timed."""
+        """Return a context for code whose work does not count towards the measured time."""
 
     def give(self, place: Place) -> None:
         """Record that a tensor's values come from the supervisor, not from the submission."""
@@ -204,14 +204,14 @@ class Device(Protocol):
 
     @property
     def spent(self) -> int:
-        """Work that the current step has used of its limit, in thread-instructions."""
+        """Work done so far in the current step, in thread-instructions; `allow` sets the limit."""
 
     def observe(self) -> tuple[Finding, ...]:
         """Return the findings of the device's checks, such as memcheck, since the last call.
 
         Raises:
             BaseException: An error stopped the device in a launch, such as an instruction that the
-                simulator lacks. The launch itself could only return a CUDA error to its caller.
+                simulator lacks. The caller of the launch got only a CUDA error.
         """
 
     def reorder(self, schedule: int | None) -> None:
@@ -253,7 +253,7 @@ class Device(Protocol):
         """Return what ptxas reports about all kernels, such as registers, by mangled name."""
 
     def lines(self, file: str) -> Lines:
-        """Return which lines of device code have run so far, in source files of that name."""
+        """Return which lines of the source files named `file` have run on the device so far."""
 
     def close(self) -> None:
         """End the helper processes of this device."""
@@ -265,7 +265,7 @@ class Device(Protocol):
         """Return the size in bytes of each parameter of a kernel; may raise `NoSuchKernel`."""
 
     def check(self, module: int, name: str, launch: LaunchRequest) -> None:
-        """Raise the error of a launch that the device refuses before it runs."""
+        """Raise an error if the device would refuse the launch before it runs."""
 
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
         """Run a kernel.
@@ -332,11 +332,11 @@ class Exchange(Protocol):
 
 @dataclass(frozen=True)
 class Executor:
-    """A device and its memory.
+    """A device together with its memory.
 
     Attributes:
-        memory: The memory.
-        device: The device.
+        memory: The memory in which the device's kernels work.
+        device: The simulator or the GPU.
         exchange: Shared memory for large tensors; None if all tensors travel in messages.
         streams: A GPU's streams; None for the simulator, on which work never overlaps.
     """

@@ -1,4 +1,4 @@
-"""Conversion of an error that stopped the device to the fault of a report."""
+"""Conversion of an error that stopped the device into the fault that a report shows."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class GpuMemory:
 
     @property
     def limit(self) -> int:
-        """Most bytes that may be allocated at the same time."""
+        """Largest number of bytes that may be allocated at the same time."""
         return self._arena.limit
 
     @property
@@ -73,7 +73,7 @@ class GpuMemory:
 
     @property
     def peak_bytes(self) -> int:
-        """Most bytes that were allocated at the same time since the last `forget_peak`."""
+        """Largest number of bytes allocated at the same time since the last `forget_peak`."""
         return self._arena.peak_bytes
 
     def forget_peak(self) -> None:
@@ -184,15 +184,15 @@ class GpuMemory:
         return tensor_at(address, (nbytes,), torch.uint8)
 
     def queueing(self, *, waits: bool = False) -> AbstractContextManager[None]:
-        """Return a context for code that queues work that is timed.
+        """Return a context for code whose work on the GPU counts towards the measured time.
 
         Args:
-            waits: Whether the host waits for the GPU in that code.
+            waits: Whether the host waits for the GPU inside the context.
         """
         return self._stopwatch.queueing(waits=waits)
 
     def uncounted(self) -> AbstractContextManager[None]:
-        """Return a context for code that queues work that is not timed."""
+        """Return a context for code whose work does not count towards the measured time."""
         return self._stopwatch.uncounted()
 
     def poison_free(self) -> None:
@@ -222,7 +222,7 @@ class GpuMemory:
         return self._has_launched and not self._is_by_others(place.address, place.nbytes)
 
     def launched(self, arguments: bytes) -> None:
-        """Record that a kernel with these argument bytes was launched and may have written."""
+        """Record a launch: the kernel may have written allocations to which its arguments point."""
         self._has_launched = True
         # The kernel may have written every allocation that an argument points into. A pointer may
         # lie in a structure, so every word is tried. What a kernel reaches otherwise, such as
@@ -252,7 +252,7 @@ class GpuMemory:
         return found.as_strided(place.shape, place.strides)
 
     def overwritten(self) -> Iterable[Finding]:
-        """Yield a finding for each allocation past whose end something has written."""
+        """Yield a finding for each allocation whose guard zone, after its end, was overwritten."""
         for allocation in self._arena.overwritten():
             message = f"wrote past the end of an allocation of {allocation.size} bytes"
             yield Finding("memcheck", message)
@@ -294,9 +294,9 @@ def _is_without_gaps(place: Place) -> bool:
 def _poisoned(flat: Tensor, width: int) -> Tensor:
     """Return a mask of the elements that still hold the poison pattern of fresh memory.
 
-    An element has `width` bytes. One of 2 bytes is found only if it holds the upper half of the
-    pattern, which is a NaN. The lower half is an ordinary number, which a kernel may have written.
-    Elements of one byte are never found, because every byte is an ordinary value.
+    An element has `width` bytes. An element of 2 bytes is marked only if it holds the upper half of
+    the pattern, which is a NaN. The lower half is an ordinary number, which a kernel may have
+    written. An element of 1 byte is never marked, because every byte is an ordinary value.
     """
     if width == 2:
         return flat.view(torch.int16) == _HIGH_HALF

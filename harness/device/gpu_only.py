@@ -36,7 +36,7 @@ def _depthwise(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:
-    """Return a convolution in which each channel is a group; torch calls it if cuDNN is off."""
+    """Compute a convolution with one group per channel; torch calls this function without cuDNN."""
     return torch.convolution(
         x, weight, bias, stride, padding, dilation, False, [0] * len(stride), x.shape[1]
     )
@@ -52,8 +52,8 @@ def _lstm_cell(
     """Return the states after one step, by the formula of `torch.nn.LSTMCell`.
 
     `of_input` and `of_hidden`, the products with the weights, have the shape (batch, 4 * hidden).
-    The results are the hidden state, the cell state, and the gates. The gates are for gradients,
-    which the device does not compute.
+    The results are the hidden state, the cell state, and the gates. Only gradients need the gates,
+    and the device computes no gradients.
     """
     gates = _plus(of_input, input_bias) + _plus(of_hidden, hidden_bias)
     i, f, g, o = gates.chunk(4, 1)
@@ -71,7 +71,7 @@ def _gru_cell(
     """Return the hidden state after one step, by the formula of `torch.nn.GRUCell`.
 
     `of_input` and `of_hidden`, the products with the weights, have the shape (batch, 3 * hidden).
-    The second result is for gradients, which the device does not compute.
+    Only gradients need the second result, and the device computes no gradients.
     """
     gates = _plus(of_input, input_bias)
     r_x, z_x, n_x = gates.chunk(3, 1)

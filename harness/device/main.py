@@ -1,7 +1,8 @@
 """The device process: `python -m harness.device.main DESCRIPTOR INSTRUCTIONS`.
 
-It imports torch and the device's code once, and then forks a device for each worker. The parent
-itself never uses the GPU, because a forked process cannot use its parent's CUDA context.
+It imports torch and the device's code once. For each worker, it then forks a process that is that
+worker's device. The parent itself never uses the GPU, because a forked process cannot use its
+parent's CUDA context.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _be_a_device(make: MakeExecutor, descriptors: list[int]) -> None:
 
 
 def _end(process: int | None) -> None:
-    """Kill a device's process, if there is one, and wait for its end."""
+    """Kill the process of a device, if it is not None, and wait for its end."""
     if process is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)

@@ -77,8 +77,8 @@ class _Module:
 class GpuDevice:
     """An `executor.Device` on a GPU.
 
-    Except in timed calls, it waits until each launch has ended. So the call that launched a kernel
-    returns the kernel's fault.
+    Except in timed calls, it waits until each launch has ended. So a kernel's fault is returned by
+    the call that launched the kernel, not by a later one.
     """
 
     def __init__(
@@ -117,14 +117,14 @@ class GpuDevice:
 
     @property
     def spent(self) -> int:
-        """Zero: a step on a GPU has a deadline instead of a limit of work."""
+        """0, since a step on a GPU has a deadline instead of a limit of work."""
         return 0
 
     def observe(self) -> tuple[Finding, ...]:
         """Return the memcheck findings since the last call.
 
         Raises:
-            BaseException: `unsupported`, `library` or `refused` has stored this error.
+            BaseException: An error that `unsupported`, `library` or `refused` has stored.
         """
         failure, self._failure = self._failure, None
         if failure:
@@ -170,11 +170,11 @@ class GpuDevice:
         return self._stopwatch.stop()
 
     def resources(self) -> dict[str, Resources]:
-        """Return an empty mapping, since resources are only reported together with counters."""
+        """Return an empty mapping, since reports need resources only together with counters."""
         return {}
 
     def lines(self, file: str) -> Lines:
-        """Return no lines, since a GPU does not record them."""
+        """Return no lines, since a GPU does not record which lines of code have run."""
         del file
         return Lines((), (), (), ())
 
@@ -184,7 +184,7 @@ class GpuDevice:
     # What the CUDA runtime asks
 
     def load(self, image: bytes) -> int:
-        """Compile a fat binary's PTX with ptxas, load it, and return the module's number, from 1.
+        """Compile a fat binary's PTX with ptxas, load it, and return the module's number (from 1).
 
         Raises:
             DriverError: ptxas or the driver refuses the module.
@@ -307,7 +307,8 @@ class GpuDevice:
     def refused(self, error: BaseException) -> tuple[int, str]:
         """Return the cudaError_t for a call that raised `error`; the reason is always empty.
 
-        An error without a cudaError_t of its own is stored, for `observe` to raise.
+        For an error without a cudaError_t, the result is cudaErrorNotSupported, and `observe` later
+        raises the error.
         """
         if isinstance(error, DriverError):
             return error.status, ""

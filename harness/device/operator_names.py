@@ -79,7 +79,7 @@ _MARKS = (SCALED, JOINED)
 
 
 def is_known(name: str) -> bool:
-    """Return whether this module lists an operator of that name, in any class."""
+    """Return whether this module lists an operator of that name, in any of its groups."""
     return plain_name(name) in _KNOWN or is_summing(name)
 
 
@@ -94,10 +94,10 @@ def is_library(name: str) -> bool:
 
 
 def computes(name: str) -> bool:
-    """Return whether an operator, other than a library's, computes values instead of moving them.
+    """Return whether a listed operator computes values, but does not sum products as libraries do.
 
-    Operators that add or select values count, too, because products can be made from sums and
-    selections.
+    Operators that only move values do not compute. Operators that add or select values do, because
+    products can be made from sums and selections.
     """
     return not is_library(name) and (name.endswith(_MARKS) or plain_name(name) not in _MOVING_NAMES)
 
@@ -108,7 +108,9 @@ def looks_up(name: str) -> bool:
 
 
 def plain_name(name: str) -> str:
-    """Return an operator's name without namespace, underscores, marks, and affixes of variants.
+    """Return the base name of an operator: without namespace, outer underscores and marks.
+
+    The prefix `foreach_` and the suffix `_backward` are removed, too.
 
     >>> plain_name("aten::_foreach_mul_ (scaled)")
     'mul'

@@ -2,8 +2,8 @@
 
 A worker sends an operator's name and arguments. Only listed operators run here; their arguments are
 checked, and each call is added to the record of work. The lists exist because torch's kernels were
-written for arguments that torch's Python API has checked. Some write outside their tensors if the
-sizes, strides or enum values are hostile.
+written for arguments that torch's Python API has checked. Some kernels write outside their tensors
+if the sizes, strides or enum values are hostile.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Operators:
         Raises:
             Malformed: The message does not have the format of an operator's call.
             LibraryCall: The operator is not allowed, and it sums products or is unknown.
-            UnsupportedCall: The operator is not allowed, but it is known and sums no products.
+            UnsupportedCall: The operator is not allowed, but it is known not to sum products.
             Exception: The operator itself raised it.
         """
         reader = Reader(message)
@@ -150,7 +150,7 @@ def _signature(argument: Any) -> tuple[str, str, bool]:
 
 
 def _takes_tensors(op: Any, name: str) -> bool:
-    """Return whether an operator takes or makes tensors; others compute on numbers alone."""
+    """Return whether an operator takes or makes tensors, not only numbers."""
     is_making = _MAKING.match(name) is not None
     return is_making or any("Tensor" in str(each.type) for each in op._schema.arguments)
 
@@ -189,9 +189,10 @@ class _Call:
 
     @property
     def choices(self) -> int:
-        """Number of tensors among the arguments if the call takes a list of tensors, else 1.
+        """Number of choices that the host makes in this call, for the record of information.
 
-        The choice and the order of a list's tensors carry information.
+        If the call takes a list of tensors, each of its tensors is a choice: their selection and
+        order carry information. Any other call is one choice.
         """
         return max(1, len(self._tensors)) if self._has_list else 1
 
@@ -232,7 +233,7 @@ class _Call:
         return [self._result(value) for value in values]
 
     def copy(self) -> list[object]:
-        """Run `copy_`, and return its result; copies of unwritten memory count as unwritten."""
+        """Run `copy_`, and return its result; a copy of unwritten elements counts as unwritten."""
         target, source = self._places[:2]
         to, values = self._tensors[:2]
         if target is None:
@@ -265,7 +266,7 @@ class _Call:
         record.add("operator", name, elements, multiplied, is_of_kernels=self._of_kernels)
 
     def bytes_of_shapes(self) -> int:
-        """Return how many bytes of information the results' shapes give the host about values.
+        """Return how many bytes of information about values the host learns from results' shapes.
 
         An example is the number of rows that `nonzero` returns.
         """
@@ -274,7 +275,7 @@ class _Call:
         return sum(bytes_told(each.shape) for each in self._results)
 
     def _is_joining(self) -> bool:
-        """Return whether the call adds or multiplies values into those that the target holds."""
+        """Return whether the call combines values with those already in its target, as by a sum."""
         return any(
             (argument.name == "accumulate" and value is True)
             or (argument.name == "reduce" and value is not None)
@@ -282,14 +283,14 @@ class _Call:
         )
 
     def _is_scaled(self) -> bool:
-        """Return whether the call also multiplies by a number, `alpha`."""
+        """Return whether the call also multiplies by its argument `alpha`, if that is not 1."""
         return any(
             argument.name == "alpha" and isinstance(value, int | float | complex) and value != 1
             for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
         )
 
     def _resolved(self, value: object) -> object:
-        """Return an argument as torch takes it; remember the tensors in it, and their addresses."""
+        """Convert an argument to the form that torch takes; store its tensors and their places."""
         match value:
             case OnDevice():
                 tensor = tensor_at(self._memory, value.place)
@@ -364,10 +365,10 @@ class _Call:
         return self._written(number, value)
 
     def _written(self, number: int, value: Tensor) -> Argument:
-        """Give a tensor argument its new value; return the entry for the worker's answer.
+        """Store a tensor argument's new value; return the entry for the worker's answer.
 
-        The argument moves to new memory if its shape has changed. `number` is its index among the
-        call's tensors.
+        The argument moves to new memory if its shape has changed. `number` is the argument's index
+        among the call's tensors.
         """
         place = self._places[number]
         if place is None:
@@ -392,12 +393,12 @@ class _Call:
 def _converted_enum(kind: str, value: object) -> object:
     """Check an argument whose number means a dtype, a layout or a memory format.
 
-    torch does not check such numbers. A dtype's number is converted to the dtype; any other value
-    is returned unchanged.
+    torch does not check such numbers. The number of a dtype is converted to the dtype; any other
+    value is returned unchanged.
 
     Raises:
-        Malformed: The number means no known dtype, or a layout or memory format that is not
-            supported.
+        Malformed: The number is not that of a known dtype, or of a supported layout or memory
+            format.
     """
     if value is None or not isinstance(value, int):
         return value
@@ -413,7 +414,7 @@ def _converted_enum(kind: str, value: object) -> object:
 
 
 def _check_dimensions(arguments: Sequence[object]) -> None:
-    """Check that a Fourier transform is along dimensions of its tensor, since torch does not.
+    """Check the dimensions of a Fourier transform, which torch itself does not check.
 
     Raises:
         IndexError: A dimension does not exist, or is given twice.
@@ -441,12 +442,12 @@ def _has_tensor(values: Sequence[object]) -> bool:
 
 
 def _index(tensors: Sequence[Tensor], one: object) -> int:
-    """Return the index of the object `one` itself among tensors, or -1."""
+    """Return the index at which `tensors` contains the object `one` (by identity), or -1."""
     return next((i for i, each in enumerate(tensors) if each is one), -1)
 
 
 def products(name: str, tensors: Sequence[Tensor], output: Tensor) -> int:
-    """Return how many products an operator sums, by its tensors' shapes; 0 if it sums none.
+    """Compute from tensors' shapes how many products an operator sums; 0 if it sums none.
 
     >>> left, right = torch.empty(2, 3), torch.empty(3, 5)
     >>> products("aten::mm", [left, right], torch.empty(2, 5))

@@ -19,7 +19,7 @@ class Place:
     """A description of a strided tensor in the device's memory.
 
     Attributes:
-        address: Device address of the first element; meaningless if the tensor is empty.
+        address: Device address of the first element; not used if the tensor is empty.
         shape: Size of each dimension.
         strides: Stride of each dimension, in elements.
         dtype: Number of the dtype in `DTYPES`.

@@ -1,4 +1,4 @@
-"""The supervisor's part in device processes: it starts them, sends them requests, and ends them.
+"""Control of device processes by the supervisor: start, requests, and end.
 
 The supervisor is the harness's trusted code that also starts the workers.
 """
@@ -38,7 +38,7 @@ _START_SECONDS = 120.0
 
 
 class DeviceProcess:
-    """A process that forks a device for each worker.
+    """A process that forks, for each worker, a process that serves as the worker's device.
 
     The process's sandbox has neither files nor a network.
     """
@@ -56,8 +56,8 @@ class DeviceProcess:
         Args:
             library: The simulator's shared library; None for devices on the GPU.
             cores: Number of cores that a device may use.
-            forked_from: Programs of a fork server, among them `MODULE`, from which the process is
-                forked. Without them, or if the fork fails, a new process is started.
+            forked_from: Programs that identify the fork server to fork the process from; `MODULE`
+                is one of them. If this is None or the fork fails, a new process is started.
             must_be_confined: Whether the process must not run without a sandbox.
         """
         self._is_on_gpu = library is None
@@ -152,7 +152,7 @@ class DeviceClient:
         return self._channel.fileno()
 
     def serve(self, serve: Serve, deadline: float) -> None:
-        """Receive one request that the device sends, and answer it by the function `serve`.
+        """Receive one request that the device sends, and answer it with what `serve` returns.
 
         Raises what `Channel.receive` raises.
         """
@@ -198,7 +198,7 @@ class DeviceClient:
         nbytes: int,
         **header: object,
     ) -> Message:
-        """Read tensors, and who wrote each of their elements; works like `ask`.
+        """Read tensors and a code for the writer of each element; `serve` works as in `ask`.
 
         Args:
             deadline: Time of `time.monotonic()` by which the answer must be complete.
@@ -251,6 +251,6 @@ def shared_process(
 ) -> DeviceProcess:
     """Return the device process for these arguments, which all checks in this process share.
 
-    It is started if it does not run yet, and ends with this process.
+    The device process is started if it does not run yet, and ends with this process.
     """
     return _processes.get((library, cores, forked_from, must_be_confined))

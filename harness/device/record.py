@@ -30,12 +30,12 @@ class Work:
         name: Name of the operator's schema with its marks (`operator_names.SCALED` and the others),
             mangled name of the kernel, or name of the copy.
         count: Number of calls.
-        elements: For an operator, elements of the largest tensor of each call, or of all its
-            tensors if it takes a list; complex elements count four times. For a copy, bytes. For a
+        elements: For an operator, elements of the largest tensor of each call, or of all tensors if
+            the operator takes a list. Complex elements count four times. For a copy, bytes. For a
             kernel, 0.
         multiplied: Products that an operator formed; 0 if their number is not known.
-        of_kernels: Part of `elements` that belongs to calls with arguments that kernels had
-            written.
+        of_kernels: Number of those `elements` that are from calls with an argument that a kernel
+            had written.
     """
 
     worker: Worker
@@ -51,8 +51,8 @@ class Record:
 
     There is one entry for each operator and size, kernel and kind of copy, so that the record
     cannot grow with the number of calls. A list of calls would need a limit, and a submission could
-    fill it. The number of sizes has a limit, too; beyond it, an operator's calls of all further
-    sizes share an entry.
+    fill it. The number of entries is limited, too. Once the limit is reached, all calls of an
+    operator at new sizes share one entry.
     """
 
     def __init__(self) -> None:
@@ -83,6 +83,6 @@ class Record:
             self.add("copy", name, count)
 
     def take(self) -> tuple[Work, ...]:
-        """Return the totals since the last call, and start again from zero."""
+        """Return the totals since the last `take`, and reset them to zero."""
         kinds, self._kinds = self._kinds, {}
         return tuple(Work(worker, name, *sums) for (worker, name, _), sums in kinds.items())

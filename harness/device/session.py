@@ -107,8 +107,8 @@ class DeviceSession:
         """Answer the worker and the supervisor until the supervisor closes the connection.
 
         The worker's calls are answered only within steps. A call between two steps waits for the
-        next step, and is part of that step's record. So a worker can do no work outside the record,
-        neither before a step begins nor after it has returned its output.
+        next step, and is part of that step's record. So the device does no unrecorded work for a
+        worker, neither before a step begins nor after the step has returned its output.
         """
         with selectors.DefaultSelector() as both, selectors.DefaultSelector() as trusted:
             both.register(self._control, selectors.EVENT_READ)
@@ -202,7 +202,7 @@ class DeviceSession:
         return b"".join(bytes(each.numpy()) for each in self._control.receive().tensors)
 
     def _trust(self, message: Message) -> Answer:
-        """Allow the worker to load modules whose fat binaries have these SHA-256 digests."""
+        """Allow the worker to load the fat binaries whose SHA-256 digests the message lists."""
         if self._trusted is not None:
             self._trusted.update(message.header["digests"])
         self._fresh.update(message.header["digests"])
@@ -212,8 +212,9 @@ class DeviceSession:
         """Copy inputs of a forward call to the device, and return their addresses and layouts.
 
         The memory of the last inputs is used again if the new inputs have the same shapes and
-        dtypes and all are contiguous. The request can ask for new memory instead. If vast inputs do
-        not fit, the answer says why under `no_room`.
+        dtypes and all are contiguous. The request can ask for new memory instead. If a vast input
+        (very large, and stored only in part) does not fit, the answer's key `no_room` has the
+        reason.
         """
         arrangement = message.header["arrangement"]
         fits = arrangement == self._arrangement == "contiguous"
@@ -305,9 +306,10 @@ class DeviceSession:
         """Select where later allocations occupy memory, and which blocks of launches run.
 
         Args:
-            vast: A vast tensor, of which only the parts that are stored need memory and blocks;
-                None to use all memory and run all blocks.
-            sample: Seed with which the blocks that run are drawn at random; None if they are not.
+            vast: Description of vast inputs. Memory and blocks are used only for the parts of them
+                that are stored. None uses all memory and runs all blocks.
+            sample: Seed of the random selection of the blocks that run; None for no random
+                selection.
         """
         self._memory.be_sparse(vast is not None)
         if sample is not None:
@@ -362,7 +364,7 @@ class DeviceSession:
     def _end_streams(self) -> Iterator[Finding]:
         """End the step on all streams.
 
-        Return a finding for each kernel or copy on a stream that nothing waits for.
+        Return a finding for each kernel or copy that is dropped because nothing waits for it.
         """
         try:
             left = self._calls.streams.end()
@@ -390,7 +392,7 @@ class DeviceSession:
         return header
 
     def _input_at(self, place: Place, vast: Vast | None) -> Tensor:
-        """Return an input's values; for a vast input, only those of the parts that are stored."""
+        """Return an input's values; for a vast input, only the values that are stored in memory."""
         if vast is None:
             return tensor_at(self._memory, place)
         return values_of_parts(self._memory, input_parts(place, vast))
@@ -398,7 +400,7 @@ class DeviceSession:
     def _output_at(self, place: Place, vast: Vast | None) -> tuple[Tensor, Tensor]:
         """Return an output's values, and a code for the writer of each element.
 
-        Only the parts of a vast output that are stored are returned.
+        For a vast (very large) output, only the parts that are stored are returned.
         """
         if vast is None:
             return tensor_at(self._memory, place).contiguous(), self._memory.writers(place)
@@ -413,10 +415,10 @@ class DeviceSession:
             return str(error)
 
     def _read(self, message: Message) -> Answer:
-        """Return the values of tensors that the worker named, and who wrote each element.
+        """Return the values of tensors that the worker named, and a code for each element's writer.
 
-        Only the parts of a vast output that are stored are returned. `serials` in the answer are
-        the serial numbers of the tensors' allocations.
+        For a vast (very large) output, only the parts that are stored are returned. `serials` in
+        the answer are the serial numbers of the tensors' allocations.
         """
         vast = _vast(message)
         tensors: list[Tensor] = []
@@ -447,7 +449,7 @@ class DeviceSession:
 
 
 def _vast(message: Message) -> Vast | None:
-    """Return the description of a request's vast inputs, or None if they are not vast."""
+    """Return the description of a request's vast (partly stored) inputs; None if none are vast."""
     plain = message.header.get("vast")
     return Vast(**{key: _plain(value) for key, value in plain.items()}) if plain else None
 

@@ -67,7 +67,7 @@ class _Module:
 
 
 class _Stopped(Exception):
-    """A kernel that a memory fault has stopped; the launch's findings describe the fault."""
+    """A memory fault has stopped a kernel; the launch's findings describe the fault."""
 
     def __init__(self, error: CudaError) -> None:
         super().__init__(error.name)
@@ -105,7 +105,7 @@ class SimulatedDevice:
 
         Raises:
             BaseException: An error stopped the simulator in a launch, such as an instruction that
-                the simulator lacks. The launch itself could only return a CUDA error to its caller.
+                the simulator lacks. The caller of the launch got only a CUDA error.
         """
         failure, self._failure = self._failure, None
         if failure:
@@ -132,7 +132,7 @@ class SimulatedDevice:
 
     @property
     def spent(self) -> int:
-        """Work that the current step has used of its limit, in thread-instructions."""
+        """Work done so far in the current step, in thread-instructions; `allow` sets the limit."""
         return self._machine.budget.spent
 
     def work_near(self, near: Near | AtRandom | None) -> None:
@@ -169,7 +169,7 @@ class SimulatedDevice:
         }
 
     def lines(self, file: str) -> Lines:
-        """Return which lines of device code have run so far, in source files of that name."""
+        """Return which lines of the source files named `file` have run on the device so far."""
         return self._machine.lines(file)
 
     def close(self) -> None:
@@ -367,7 +367,8 @@ class SimulatedDevice:
 class Simulator:
     """A factory of simulated devices.
 
-    A process in which a device is made must not have a simulated device's memory yet.
+    At most one device may be made in each process, because all devices of a process would share one
+    memory.
 
     Attributes:
         library: The simulator's shared library.

@@ -1,17 +1,17 @@
 """Order of the work on several CUDA streams.
 
 CUDA promises two things only. The work of one stream runs in order, and a stream continues after an
-event that it waits for. So if a worker has more streams than the default one, its work is kept
-until something waits for it. The work then runs in one of two orders that CUDA allows, as far apart
-as possible:
+event that it waits for. So if a worker has streams besides the default one, its work is kept until
+the host waits for it, or until the step ends. The work then runs in one of two orders that CUDA
+allows. The two orders differ as much as possible:
 
-- the first stream first, and only work that something needs;
+- the first stream first, and only the work that is waited for, with all that must precede it;
 - the last stream first, and all work that may run.
 
-If a submission forgets a wait, some work runs too early in one of the two orders. That work reads
-values that are not there yet. Work that nothing waits for does not run at all. All other orders are
-left out, because their number grows exponentially. So with three or more streams, a mistake that
-needs an order in between is not found.
+If a submission forgets a wait, some work runs too early in one of the two orders, and reads values
+that are not computed yet. Work that nothing waits for does not run at all. No other order is tried,
+because the number of orders grows exponentially. So with three or more streams, a mistake that
+shows only in another order is not found.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RealStreams(Protocol):
     """A GPU's streams, on which the work of a timed call runs side by side."""
 
     def create(self, stream: int, *, is_blocking: bool) -> None:
-        """Create a stream under a number.
+        """Create a stream that the other methods find by the number `stream`.
 
         A blocking stream and the default stream wait for each other.
         """
@@ -47,7 +47,7 @@ class RealStreams(Protocol):
         """Return a context in which work is queued on the stream with that number."""
 
     def record(self, ticket: int, stream: int) -> None:
-        """Record an event, known as number `ticket`, after all work that the stream has so far."""
+        """Record an event with the number `ticket` after all work that the stream has so far."""
 
     def wait(self, stream: int, ticket: int) -> None:
         """Make the stream's next work wait for the event that was recorded as number `ticket`."""
@@ -89,8 +89,9 @@ class _Stream:
 class Streams:
     """A worker's CUDA streams, and the work that is pending on them.
 
-    With the default stream alone, all work runs at once. In a timed call, work also runs at once,
-    on real streams. Its order is kept all the same, to find work that nothing waits for.
+    If the worker uses only the default stream, each piece of work runs when it is submitted. In a
+    timed call, work also runs when it is submitted, on real streams. The order is recorded even
+    then, to find work that nothing waits for.
 
     A ticket is the number of an event. It represents all work that a stream had when the event was
     recorded.
@@ -117,7 +118,7 @@ class Streams:
         Args:
             is_reversed: Whether work runs in the second order of this module, the last stream
                 first.
-            is_timed: Whether work runs on real streams without being kept.
+            is_timed: Whether work runs at once on real streams, instead of being kept.
         """
         self._is_reversed = is_reversed
         self._real = self._made if is_timed else None
@@ -181,8 +182,8 @@ class Streams:
     def at_once(self, number: int, name: str) -> Iterator[None]:
         """Return a context for a stream's work whose result is needed now.
 
-        Earlier work that must precede the new work has run when the context is entered. `name`
-        describes the new work in words.
+        The caller does the work inside the context. All work that must precede it has run when the
+        context is entered. `name` describes the work in words.
         """
         stream = self._known(number)
         if number == HOST:
@@ -233,7 +234,7 @@ class Streams:
     def end(self) -> tuple[str, ...]:
         """End a step: run the work that the default stream waits for, and drop the rest.
 
-        The submission's caller continues on the default stream, so it sees nothing of the rest.
+        The submission's caller continues on the default stream, which does not wait for the rest.
 
         Returns:
             Descriptions of the dropped work.
@@ -269,7 +270,7 @@ class Streams:
         stream.last = {self._last_work}
 
     def _run(self, wanted: Iterable[int]) -> None:
-        """Run pending work with these numbers, and first all work that must precede it."""
+        """Run the pending work with these numbers, after all work that must precede it."""
         wanted = self._pending.keys() & wanted
         # One order runs only work that is needed, the other all work that may run.
         allowed = self._pending.keys() if self._is_reversed else self._needed(wanted)
@@ -284,7 +285,7 @@ class Streams:
         self._settle()
 
     def _needed(self, wanted: Collection[int]) -> Collection[int]:
-        """Return the numbers of the wanted work and of all work that must precede it."""
+        """Return the numbers of the wanted work and of all pending work that must precede it."""
         found: set[int] = set()
         left = list(wanted)
         while left:
@@ -297,9 +298,8 @@ class Streams:
     def _next(self, allowed: Collection[int]) -> int:
         """Return the number of the work to run next.
 
-        It is work of the first stream (in the reversed order, of the last stream) that has work
-        which may run. Work may run if its number is in `allowed` and no pending work must precede
-        it.
+        Work may run if its number is in `allowed` and no pending work must precede it. Among the
+        work that may run, the first stream comes first; in the reversed order, the last stream.
         """
         sign = -1 if self._is_reversed else 1
         ready = (
@@ -326,4 +326,4 @@ class Streams:
 
 
 def _nothing() -> None:
-    """Do nothing: the kept work has run already, and only its order matters."""
+    """Do nothing; it stands in for work that has already run and is kept only for its order."""

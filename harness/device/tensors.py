@@ -15,7 +15,7 @@ from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 
 
 class NoTensor(ValueError):
-    """A `Place`, an address with a layout, at which the device's memory does not hold a tensor."""
+    """A `Place` (address and layout) that does not describe a tensor in the device's memory."""
 
 
 def tensor_at(memory: DeviceMemory, place: Place) -> Tensor:
@@ -46,8 +46,8 @@ def put(
 ) -> Place:
     """Copy a tensor into new memory of the device, and return its address and layout.
 
-    The memory does not count as written yet: the caller records the writer of the values. The time
-    of the copy does not count, because torch would have made the tensor there without a copy.
+    The memory does not count as written yet; the caller must record the writer of the values. The
+    time of the copy is not counted, because torch without the harness would not copy the tensor.
 
     Args:
         memory: The device's memory.

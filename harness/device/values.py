@@ -67,8 +67,8 @@ class Reader:
     """A reader of the values in a message that calls an operator.
 
     Attributes:
-        told: Bytes of information in the numbers read so far. Tensors of the host count by
-            `bytes_to_tell`, single numbers by `_bytes_of`.
+        told: Bytes of information in the values read so far: the sum of `_bytes_of` for each number
+            and `bytes_to_tell` for each tensor of the host.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -80,7 +80,7 @@ class Reader:
         """Read and return the next value of the message.
 
         Args:
-            levels: Most levels of nested lists that the value may have.
+            levels: Largest number of levels of nested lists that the value may have.
 
         Raises:
             Malformed: The next bytes are not a value.
@@ -183,7 +183,7 @@ def bytes_to_tell(data: bytes | bytearray) -> int:
 
 
 def bytes_told(values: Sequence[object]) -> int:
-    """Return how many bytes of information an operator's results give to the host.
+    """Return how many bytes of information an operator's results bring to the host.
 
     Only numbers among the results count, since tensors stay on the device.
     """

@@ -23,7 +23,7 @@ from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 class Part:
     """A part of a vast tensor that is stored in memory.
 
-    The parts of a tensor can be stacked to a small tensor with one row for each part.
+    Stacked, the parts of a tensor form a small tensor with one row for each part.
 
     Attributes:
         pieces: The contiguous pieces of memory that the part consists of, in order.
@@ -76,7 +76,7 @@ def output_parts(place: Place, vast: Vast) -> list[Part]:
 
 
 def values_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
-    """Return the values of parts as one tensor with a row for each part.
+    """Return the values of a vast tensor's parts as one tensor with a row for each part.
 
     Raises what `tensor_at` raises.
     """

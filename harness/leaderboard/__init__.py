@@ -1,4 +1,5 @@
-"""The leaderboard: submissions ranked from check reports of this machine and speeds of any machine.
+"""The leaderboard: it ranks submissions by check reports and speed results.
 
-Tables and the page are made from stored reports and speed results alone. No submission is run.
+The reports are from this machine; the speed results may be from any machine. Both are read from
+files: no submission is run.
 """

@@ -19,7 +19,7 @@ class Column:
     Attributes:
         header: Name of the column.
         text: Function that returns a cell's text; empty if the value is unknown.
-        number: Function that returns a cell's sort key, if the text is not the key.
+        number: Function that returns a cell's sort key; None to sort by the text.
         align: Alignment of the cells.
         meaning: Explanation of the header, shown as a tooltip.
     """
@@ -113,9 +113,9 @@ def _ratio(number: Callable[[Standing], float | None], unit: str = "") -> Callab
 
 
 def _state(standing: Standing) -> str:
-    """Return why a submission's time does not count, or that the submission is nondeterministic.
+    """Return a remark: why the submission's time does not count, or that it is nondeterministic.
 
-    The result is empty if neither holds.
+    The result is empty if there is nothing to remark.
     """
     if standing.is_stale:
         return "stale: measured before a change"
@@ -127,9 +127,9 @@ def _state(standing: Standing) -> str:
 
 
 def _own_configuration(standing: Standing) -> str:
-    """Return the verdict on the reference's own sizes, for submissions that did not pass.
+    """Return the verdict on the reference's own sizes; empty if it passed or was not checked.
 
-    Half of all users need that configuration alone.
+    A submission that fails at other sizes can still be right at these.
     """
     if standing.report is None or standing.is_right:
         return ""
@@ -254,9 +254,9 @@ _COLUMNS = (
 
 
 def baseline_rows(board: Board) -> Sequence[tuple[str, str, str]]:
-    """Return each kind of baseline with its fp32 time and its tf32 time, as text.
+    """Return a row for each kind of baseline: its name, its fp32 time and its tf32 time, as text.
 
-    A time that was not measured is empty.
+    The text of a time that was not measured is empty.
     """
     if board.measured is None:
         return ()
@@ -268,7 +268,7 @@ def baseline_rows(board: Board) -> Sequence[tuple[str, str, str]]:
 
 
 def caption(board: Board) -> str:
-    """Return one line on where and how a board's times were measured; empty if there are none."""
+    """Return one line on where and how a board's times were measured; empty without times."""
     result = board.measured
     if result is None:
         return ""

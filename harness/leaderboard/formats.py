@@ -1,6 +1,6 @@
 """Names of a leaderboard's output formats.
 
-They are kept apart from the ranking, so that a command line is parsed without loading the ranking.
+This module is separate, so that a command line can be parsed without the import of the ranking.
 """
 
 from __future__ import annotations

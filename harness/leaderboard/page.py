@@ -50,7 +50,7 @@ def page(boards: Sequence[Board], reports: str = "") -> str:
     Args:
         boards: The boards to show.
         reports: Address of the page with the submissions' reports, relative to this page. The
-            submissions' names link to it.
+            submissions' names link to that address.
     """
     charts = [None if board.measured is None else chart_of(board) for board in boards]
     places = [None if each is None else number for number, each in enumerate(charts)]

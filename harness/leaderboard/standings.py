@@ -22,11 +22,11 @@ class Standing:
 
     Attributes:
         submission: Name of the submission.
-        report: Report of a check of the submission's present content; None if that content was not
+        report: Report of a check of the submission's present content; None if this content was not
             checked.
         result: The newest speed result of the submission; None if its speed was not measured.
-        is_stale: Whether the speed result belongs to another content of the submission or the
-            problem.
+        is_stale: Whether the submission's or the problem's file has changed since the speed was
+            measured.
         rank: Rank among the submissions of the same precision class whose speeds can be compared;
             None if the submission cannot be ranked.
     """
@@ -54,10 +54,10 @@ class Standing:
 
     @property
     def precision(self) -> Precision | None:
-        """The precision class (such as fp32) by a fresh speed result, or else by the check.
+        """The precision class, such as fp32: that of a fresh speed result, or else of the check.
 
-        The class of a speed result includes the timed shape. The class is None where the error
-        bound is an estimate.
+        The class of a speed result also holds at the timed shape. None if the error bound is an
+        estimate, or if nothing was checked or measured.
         """
         if self.verdict == "agrees":
             return None
@@ -76,11 +76,11 @@ class Board:
     """Submissions on one problem whose times may be compared, and submissions without a time.
 
     Attributes:
-        title: The problem's name, with the GPU's if the problem has several boards.
+        title: The problem's name, and the name of the GPU if the problem has several boards.
         measured: The newest speed result of the board; its conditions, floor and baselines apply to
             the whole board. None if nothing was measured.
-        standings: The submissions that passed, the most precise class first and the best of a class
-            first; then all others.
+        standings: First the submissions that passed: the most precise class first, and in each
+            class the best first. Then all others.
     """
 
     title: str
@@ -88,10 +88,10 @@ class Board:
     standings: tuple[Standing, ...]
 
     def lists(self) -> Iterator[tuple[str, tuple[Standing, ...]]]:
-        """Yield a title and the standings of each precision class, then the standings without one.
+        """Yield the standings in lists with titles: one for each precision class, then the others.
 
-        A faster kernel of a less precise class is in a later list. The times of each list are
-        compared with baselines of the same class.
+        A kernel of a less precise class is in a later list, even if it is faster. The times of each
+        list are compared with baselines of the same class. A single list has an empty title.
         """
         found = [(name, tuple(group)) for name, group in groupby(self.standings, _list_of)]
         if len(found) == 1:
@@ -108,18 +108,19 @@ def boards(
     measured: Path,
     problems: Sequence[Problem] = (),
 ) -> tuple[Board, ...]:
-    """Rank the submissions that fit a problem.
+    """Rank the submissions that can be used for a problem.
 
     Args:
         problem: The problem.
-        submissions: All submissions, also of other problems.
+        submissions: All submissions, including those for other problems.
         reports: Folder of the reports of checks on this machine.
         measured: Folder of the speed results.
-        problems: All problems, for submissions that are named like one of them.
+        problems: All problems. A submission with the name of one of them is for that problem only.
 
     Returns:
-        A board for each set of comparable speed results, the newest set first. The first board has
-        the submissions without a result too. If nothing was measured, it is the only board.
+        A board for each set of comparable speed results, the newest set first. The first board
+        also has the submissions without a speed result; it is the only board if nothing was
+        measured.
     """
     fitting = [each for each in submissions if fits(each, problem, problems) is None]
     checked = {s.name: _report(s, problem, reports) for s in fitting}
@@ -147,7 +148,7 @@ def boards(
 def _report(submission: Submission, problem: Problem, reports: Path) -> Report | None:
     """Return the report of the last check of a submission on a problem, or None.
 
-    A report on another content of the submission or the problem is not returned.
+    The result is None, too, if the submission's or the problem's file has changed since the check.
     """
     report = store.find(reports, problem.name, submission.name)
     wanted = (submission.content_hash, problem.content_hash)
@@ -162,7 +163,7 @@ def _is_of(result: SpeedResult, submission: Submission, problem: Problem) -> boo
 
 
 def _group_of(result: SpeedResult, groups: list[list[SpeedResult]]) -> list[SpeedResult]:
-    """Return the group whose speed results can be compared with `result`, or add a new group."""
+    """Return the group of speed results that `result` can be compared with, or add a new group."""
     for group in groups:
         if why_not_comparable(group[0], result) is None:
             return group
@@ -185,7 +186,7 @@ def _board(
 
 
 def _ranked(standings: Iterable[Standing]) -> tuple[Standing, ...]:
-    """Return the standings in order, ranked by speedup, or by passed cases if none has a time."""
+    """Sort and rank standings by speedup, or by passed cases if no standing has a time."""
     ordered = sorted(standings, key=_order)
     # Without any time, as on a machine that never measured, passed cases decide the order.
     by_speed = any(standing.is_ranked_by_speed for standing in ordered)
@@ -225,8 +226,8 @@ def _order(standing: Standing) -> tuple[object, ...]:
 def portable(board: Board) -> Board:
     """Return a board without the facts that differ between machines with the same files.
 
-    Build times and the device of the check belong to this machine. Counters depend on the compiler.
-    Cases at random sizes or from a search belong to this run.
+    The removed facts are build times, the device of the check, counters (which depend on the
+    compiler), coverage, and cases at random sizes or from a search.
     """
     return replace(
         board,

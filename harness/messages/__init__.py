@@ -1,4 +1,5 @@
 """Messages between the harness's processes, digests of tensors, and kinds of faults.
 
-The processes that send and handle them are in worker/ and device/. Nothing is run or judged here.
+The processes that send and handle the messages are in worker/ and device/. This package neither
+runs nor judges submissions.
 """

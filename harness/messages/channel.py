@@ -53,15 +53,15 @@ DTYPES: dict[str, torch.dtype] = {
 
 
 class ProtocolError(ValueError):
-    """A received message that is not valid."""
+    """A received message is not valid; the text says why."""
 
 
 class Disconnected(ConnectionError):
-    """A connection that was closed, because the process at its other end closed it or ended."""
+    """The connection is closed: the process at its other end has closed it or has ended."""
 
 
 class DeadlineExceeded(TimeoutError):
-    """A deadline that passed before a whole message was sent or received."""
+    """A deadline passed before a whole message was sent or received."""
 
 
 Answer = tuple[dict[str, Any], Sequence[torch.Tensor]]
@@ -91,7 +91,7 @@ class Channel:
         self._socket.close()
 
     def has_unread(self) -> bool:
-        """Return whether received bytes have not been read yet."""
+        """Return whether the socket holds received bytes that `receive` has not read yet."""
         self._socket.settimeout(0)
         try:
             return bool(self._socket.recv(1, socket.MSG_PEEK))
@@ -187,11 +187,11 @@ class Channel:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    """Return an untrusted JSON header after checks of its numbers, texts and depth.
+    """Parse an untrusted JSON header; check its numbers, texts and levels of nesting.
 
     Raises:
         ProtocolError: The header is not a JSON object. Or it has an infinite or too long number,
-            invalid Unicode, or too many levels.
+            invalid Unicode, or too many levels of nesting.
     """
     try:
         header = loads(
@@ -210,9 +210,9 @@ def _refuse_constant(name: str) -> float:
 
 
 def _whole(digits: str) -> int:
-    """Return the integer in a JSON text, which may have at most `_MOST_DIGITS` digits.
+    """Return an integer of a JSON text; it may have at most `_MOST_DIGITS` digits.
 
-    Python converts much larger integers neither to a float nor to text.
+    Python raises an error when it converts a much larger integer to a float or to text.
     """
     if len(digits) > _MOST_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")

@@ -14,7 +14,7 @@ _STEP = 997
 
 
 def digest(tensor: Tensor) -> str:
-    """Return a text that is equal for tensors with equal bits, on any device."""
+    """Return a hash, as text, of a tensor's bits; a copy on another device has the same hash."""
     values = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
     if values.numel() <= _WHOLE_BYTES:
         return hashlib.sha256(values.cpu().numpy().data).hexdigest()

@@ -1,4 +1,4 @@
 """Profiles: what a submission's kernels do, counted on the simulator, and tables of the counts.
 
-The counters themselves are in simulator/counters/. Measured times are in speed/.
+The code that counts is in simulator/counters/. The code that measures times is in speed/.
 """

@@ -44,7 +44,7 @@ class Profile:
         input_shapes: Shapes of forward's inputs.
         kernels: The counts of each kernel, in the order of their first launch.
         findings: Findings of the device's checks, such as memcheck, in the run; one line each.
-        failed: Whether one of the findings makes the submission wrong.
+        failed: Whether at least one of the findings makes the submission wrong.
     """
 
     submission: str
@@ -62,14 +62,14 @@ class Profile:
 
 
 class ProfileError(RuntimeError):
-    """A submission that did not run to its end; the message gives the reason."""
+    """The submission did not run to its end; the message gives the reason."""
 
 
 def profile(request: Request, problem: Problem, submission: Submission) -> Profile:
     """Run a submission once, and count what its kernels do.
 
-    It runs in the problem's own configuration, reduced in size for the simulator. The request's
-    grid and cases are ignored.
+    The submission runs in the problem's own configuration (the reference's own sizes), which is
+    reduced in size for the simulator. The request's grid and cases are ignored.
 
     Raises:
         ProfileError: The submission cannot be built or run.
@@ -108,8 +108,8 @@ def _run(conversation: Conversation, problem: Problem, case: Case) -> Message:
 class Remark:
     """One line of text about an avoidable cost of a kernel.
 
-    `cost` is the number of avoidable passes through the memory pipeline, or of avoidable turns of a
-    warp. It is a rough estimate, and only orders the remarks.
+    `cost` is a rough estimate that only orders the remarks. It counts avoidable memory sectors,
+    shared-memory wavefronts or instructions of a warp.
     """
 
     cost: float
@@ -117,7 +117,7 @@ class Remark:
 
 
 def remarks(kernels: Sequence[KernelProfile], most: int = 3) -> tuple[str, ...]:
-    """Return remarks about the highest avoidable costs of kernels, the most expensive first."""
+    """Return at most `most` remarks on avoidable costs of kernels, the highest cost first."""
     found = [remark for kernel in kernels for remark in _remarks(kernel)]
     found.sort(key=lambda remark: -remark.cost)
     return tuple(remark.text for remark in found[:most])

@@ -15,7 +15,7 @@ from harness.simulator.lowering.program import COPY
 def tables(profile: Profile) -> str:
     """Return a profile as text: tables of work, memory and resources, with a row for each kernel.
 
-    The remarks and the findings follow.
+    The remarks and the findings come after the tables.
     """
     arguments = ", ".join(f"{name}={value}" for name, value in profile.arguments.items())
     shapes = ", ".join(str(tuple(shape)) for shape in profile.input_shapes)
@@ -55,7 +55,7 @@ def _work(kernel: KernelProfile) -> dict[str, object]:
 
 
 def _most(counters: KernelCounters) -> str:
-    """Return the three classes of instructions that threads execute most, with their shares."""
+    """Return the three classes of instructions that threads execute most, and their percentages."""
     total = sum(counters.thread_instructions.values())
     classes = sorted(counters.thread_instructions.items(), key=lambda item: -item[1])
     return ", ".join(f"{name} {count / total:.0%}" for name, count in classes[:3])

@@ -1,5 +1,5 @@
 """HTML pages that show what is wrong with a submission, where, and how fast it is.
 
-A script in the page draws them from stored reports and speeds alone. No submission is run. The
-leaderboard's page has the same style and charts (`shell.py`).
+A script in each page draws its content from stored reports and speed results. No submission is run
+to make a page. The leaderboard's page has the same style and charts (`shell.py`).
 """

@@ -46,7 +46,7 @@ class Pair:
     Attributes:
         reports: Reports, oldest first; at least one. The page shows the last report.
         results: Speed results, oldest first.
-        base: The report of an earlier version that the shown report is compared with, or None.
+        base: Report of an earlier version, which the shown report is compared with; or None.
         change: The gate's verdict on the change from that version to the shown one, or None.
     """
 
@@ -71,7 +71,7 @@ def pairs_of(reports: Iterable[Report], results: Iterable[SpeedResult]) -> tuple
 
 
 def page_data(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return the data that the page's script draws, as plain data for JSON."""
+    """Return everything that the page's script draws, as plain data for JSON."""
     # A file can have reports on several problems, but its commits are read once.
     known = {path: commits(Path(path)) for path in {pair.reports[-1].path for pair in pairs}}
     shown = [report for pair in pairs for report in (pair.reports[-1], pair.base) if report]
@@ -87,7 +87,8 @@ def page_data(pairs: Sequence[Pair]) -> dict[str, Any]:
 def _ptx(reports: Sequence[Report]) -> Mapping[str, str]:
     """Return the packed PTX of each source file, by the file's content hash.
 
-    Each source line keeps as many PTX instructions as fit into the page.
+    The number of instructions that a source line keeps is reduced until the PTX is small enough for
+    the page.
     """
     packed: Mapping[str, str] = {}
     for most in _INSTRUCTIONS_OF_A_LINE:
@@ -98,10 +99,10 @@ def _ptx(reports: Sequence[Report]) -> Mapping[str, str]:
 
 
 def _ptx_of_sources(reports: Iterable[Report], most: int) -> Mapping[str, Mapping[int, Any]]:
-    """Return the PTX of each source line by content hash and line, merged from all reports.
+    """Return the PTX of each source line, by the file's content hash and the line's number.
 
-    Reports on several problems can share a source file, and each may have compiled other lines of
-    it. A line keeps at most `most` instructions of each kernel.
+    Reports on several problems can share a source file, and each may have PTX of different lines.
+    So all reports are merged. A line keeps at most `most` instructions of each kernel.
     """
     found: dict[str, dict[int, Any]] = {}
     for report in reports:
@@ -140,7 +141,7 @@ def _entry(pair: Pair, known: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _facts(report: Report) -> dict[str, Any]:
-    """Return what the page shows of one report, as plain data for JSON."""
+    """Return the facts of one report that the page shows, as plain data for JSON."""
     parameters = _parameters(report.cases)
     # The runs that most cases have come first. A case then omits the missing runs at its end.
     runs = [name for name, _ in Counter(n for c in report.cases for n in c.errors).most_common()]
@@ -181,10 +182,10 @@ def _facts(report: Report) -> dict[str, Any]:
 
 
 def _parameters(cases: Sequence[CaseReport]) -> Mapping[str, Callable[[CaseReport], object]]:
-    """Return the columns of the table of cases whose values differ between cases, by title.
+    """Return the columns of the table of cases, by title.
 
-    A column is an argument, a constant or a size of an input: a function that returns a case's
-    value.
+    A column is an argument, a constant or an input's size that is not the same in all cases. It is
+    given as a function that returns a case's value.
     """
     found: dict[str, Callable[[CaseReport], object]] = {}
     for name in dict.fromkeys(name for case in cases for name in case.arguments):
@@ -243,8 +244,8 @@ def _case(
 def _errors(case: CaseReport, runs: Sequence[str]) -> list[float | None]:
     """Return a case's largest error in each run (one set of input values), rounded.
 
-    The unit is the fp32 bound. The order is that of `runs`. A run that the case lacks has None, and
-    missing runs at the end are left out.
+    The unit is the fp32 bound. The errors are in the order of `runs`. The error is None for a run
+    that the case lacks; missing runs at the end are left out.
     """
     most = max((place for place, run in enumerate(runs) if run in case.errors), default=-1)
     known = (case.errors.get(run) for run in runs[: most + 1])
@@ -256,9 +257,9 @@ def _value(value: object) -> object:
 
 
 def _findings(cases: Sequence[CaseReport]) -> list[dict[str, Any]]:
-    """Return the findings of all cases, merged by kind and source line.
+    """Return the findings of all cases; findings of one kind at one source line are merged.
 
-    Each has the number of cases in which it occurred.
+    The key `cases` of each finding is the number of cases in which it occurred.
     """
     first: dict[tuple[object, ...], Finding] = {}
     count: dict[tuple[object, ...], int] = {}

@@ -19,14 +19,14 @@ _MOST_COMMITS = 40
 
 @dataclass(frozen=True)
 class Version:
-    """One version of a submission's file, told from others by its content.
+    """One version of a submission's file: one content that the file has had.
 
     Attributes:
         content_hash: SHA-256 of the file.
         report: The newest report on this content, or None.
         result: The newest speed result of this content, or None.
-        change: The gate's verdict on the change from the version before. It compares times if both
-            versions were timed, else counters. None if neither is possible.
+        change: The gate's verdict on the change from the previous version. The gate compares times
+            if both versions were timed, else counters. None if it can compare neither.
     """
 
     content_hash: str
@@ -36,7 +36,7 @@ class Version:
 
     @property
     def known_at(self) -> str:
-        """Time of the earlier of `report` and `result`: UTC, ISO 8601; empty if it is unknown."""
+        """Time of `report` or `result`, whichever is earlier: UTC, ISO 8601; empty if unknown."""
         times = [self.result.measured_at] if self.result else []
         times += [self.report.checked_at] if self.report else []
         return min(filter(None, times), default="")
@@ -45,7 +45,7 @@ class Version:
 def versions(reports: Sequence[Report], results: Iterable[SpeedResult]) -> tuple[Version, ...]:
     """Return all versions of one submission on one problem, oldest first.
 
-    The version of the last report comes last in any case.
+    The version of the last report comes last, even if an earlier report has the same content.
 
     Args:
         reports: Reports of the submission on the problem, oldest first.
@@ -72,7 +72,7 @@ def _change(before: Version | None, after: Version) -> Change | None:
 
 
 def commits(path: Path) -> Mapping[str, str]:
-    """Return the first commit of each content that a file has had, by the content's SHA-256.
+    """Map each content that a file has had, by its SHA-256, to the first commit that has it.
 
     Only the last `_MOST_COMMITS` commits of the file are searched. The result is empty if the file
     is not in a git repository or git is missing.

@@ -15,7 +15,7 @@ Mark = dict[str, Any]
 
 
 def mark(name: str, timing: Timing, kind: Literal["submission", "baseline"]) -> Mark:
-    """Return the row of a chart for one submission or baseline, with its median and interval."""
+    """Return a chart's row for one submission or baseline: its median time and 95 % interval."""
     low, high = timing.interval_ms
     return {
         "name": name,
@@ -28,9 +28,9 @@ def mark(name: str, timing: Timing, kind: Literal["submission", "baseline"]) -> 
 
 
 def chart(title: str, marks: Sequence[Mark], floor_ms: float) -> dict[str, Any]:
-    """Return a chart of times on a logarithmic axis, with the least possible time as its floor.
+    """Return the data of a chart of times, with the least possible time as its floor.
 
-    The page's script sorts the rows, the fastest first.
+    The page's script draws the chart on a logarithmic axis, and sorts the rows, the fastest first.
     """
     return {"title": title, "marks": list(marks), "floor": short(floor_ms, _DIGITS)}
 

@@ -13,7 +13,7 @@ NAME, LEADERBOARD = "index.html", "leaderboard.html"
 
 
 def page(pairs: Sequence[Pair], subtitle: str, links: Sequence[Link] = ()) -> str:
-    """Return the HTML page with submissions' reports; none of their text is treated as markup."""
+    """Return the HTML page of submissions' reports; text from the reports is never markup."""
     return rendered("CUDA submissions", subtitle, {"kind": "report", **page_data(pairs)}, links)
 
 
@@ -27,7 +27,7 @@ def subtitle_for(reports: int) -> str:
 
 
 def target(path: Path) -> Path:
-    """Return the file to write the page to: `path` itself, or `index.html` in it if it is a folder.
+    """Return the file for the page: `path` itself, or `index.html` in it if `path` is a folder.
 
     A path without a suffix is a folder, unless a file of that name exists.
     """

@@ -39,8 +39,8 @@ def rendered(
         more: Further variables of the template.
 
     Returns:
-        HTML in which no text of `title`, `subtitle`, `links` and `data` is markup or has control
-        characters. In `data`, numbers that are not finite become text.
+        The page as HTML. Text in `title`, `subtitle`, `links` and `data` is escaped and has no
+        control characters. In `data`, numbers that are not finite become text.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, "."), PackageLoader(__package__, ".")]),
@@ -89,7 +89,7 @@ def _harmless(value: Any) -> Any:
 def _policy(style: str, script: str) -> str:
     """Return a Content-Security-Policy that allows only this style and this script.
 
-    The page's script cannot turn text into markup.
+    The policy also keeps the script from turning text into markup (Trusted Types).
     """
     return "; ".join(
         (

@@ -59,7 +59,7 @@ def one_of(*choices: str) -> Test:
 
 
 def list_of(test: Test, length: int | None = None) -> Test:
-    """Return a test that accepts a list if `test` accepts each of its values.
+    """Return a test that accepts a list if `test` accepts each value in the list.
 
     The list must have `length` values, or at most `_MOST_ITEMS` if `length` is None.
     """
@@ -71,9 +71,10 @@ def list_of(test: Test, length: int | None = None) -> Test:
 
 
 def object_with(**tests: Test) -> Test:
-    """Return a test that accepts a dict in which each of these keys has a value that passes.
+    """Return a test that accepts a dict with certain keys, whose values each pass a test.
 
-    The dict may have further keys. Each argument is a key with the test for its value.
+    Each keyword argument is a required key and the test of its value. The dict may have further
+    keys.
     """
     return lambda value: (
         isinstance(value, dict)
@@ -185,7 +186,7 @@ def findings_of(answer: Message) -> list[Finding]:
 
 
 def _how_many_fit(findings: Sequence[Finding]) -> int:
-    """Return how many findings, from the first on, are within the limits of number and size."""
+    """Return how many findings, counted from the first, fit the limits of number and size."""
     lengths = accumulate(
         len(finding.message) + len(finding.kernel) + len(finding.file or "") + len(finding.access)
         for finding in findings

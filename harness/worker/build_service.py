@@ -38,7 +38,7 @@ _LISTS = ("cpp_flags", "cuda_flags", "link_flags", "include_paths")
 
 @dataclass(frozen=True)
 class BuildEvent:
-    """A build of an extension that begins, has ended, or has failed to compile.
+    """The beginning, the end or the failure of an extension's build.
 
     Attributes:
         name: Name of the extension.
@@ -66,7 +66,7 @@ class BuildService:
         Args:
             settings: The worker's settings.
             seconds: Time limit of each build.
-            together: Time that is left for all builds of the check.
+            together: Time that is left for the builds of all workers of the check.
             on_build: Function that is called when a build begins, ends or fails.
         """
         sources = {**places(settings.submission), **settings.carried}
@@ -117,18 +117,21 @@ class BuildService:
         raise ProtocolError(f"a request for {str(header['ask'])[:40]!r}")
 
     def resources(self, code: DeviceCode) -> str:
-        """Return what ptxas prints about the resources of a module's kernels.
+        """Return the text that ptxas prints about the resources of a module's kernels.
 
         Raises what `serve` raises.
         """
         return resource_usage(self._toolchain.cuda, self._compiler, self._cache, code)
 
     def cubin(self, code: DeviceCode) -> bytes:
-        """Return a module's machine code, empty if ptxas refuses it; raises as `serve` does."""
+        """Return a module's machine code; empty if ptxas refuses the module.
+
+        Raises what `serve` raises.
+        """
         return assembled(self._toolchain.cuda, self._compiler, self._cache, code)
 
     def name_of(self, header: dict[str, Any]) -> str:
-        """Return the extension's name in an unchecked request, for an error message."""
+        """Return the extension's name from a request that was not checked, for an error message."""
         return str(header.get("name"))[:128]
 
     def _build(self, extension: Extension) -> Answer:
@@ -147,7 +150,7 @@ class BuildService:
 
 
 def as_tensor(data: bytes) -> torch.Tensor:
-    """Return bytes as a uint8 tensor, in which form a message can carry them."""
+    """Return bytes as a uint8 tensor, because a message carries raw data only as tensors."""
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else _NOTHING
 
 

@@ -2,7 +2,7 @@
 
 The worker, which is untrusted, reports exceptions and where its output is. The device process,
 which is trusted, reports what the device did, and reads the output. An answer here combines both
-reports; where they overlap, the device process's counts.
+reports. If they differ, the device process's report is used.
 """
 
 from __future__ import annotations
@@ -63,9 +63,10 @@ _DISTANCE = 512
 
 
 class DeviceWorker(Worker):
-    """A `Worker` whose answers contain what its device process reports, which can be trusted.
+    """A `Worker` whose answers include the trusted report of its device process.
 
-    Exceptions, the types of outputs and changes of Python's state are the worker's own claims.
+    Exceptions, the types of outputs, and changes of Python's state come from the untrusted worker
+    alone.
     """
 
     _device: DeviceClient
@@ -139,14 +140,15 @@ class DeviceWorker(Worker):
     ) -> Message:
         """Request one step; return the worker's answer combined with the device process's report.
 
-        A forward call, that is a step `forward`, `profile` or `time`, can have these further keys
-        in its header:
+        The steps `forward`, `profile` and `time` are forward calls. Their header can have these
+        further keys:
 
-        - `in_new_memory`: whether the inputs lie in other memory than in the call before;
+        - `in_new_memory`: whether to put the inputs at other addresses than in the last call;
         - `arrangement`: memory layout of the inputs;
         - `vast`: description of the inputs, if only a few parts of them are stored;
-        - `schedule`, `budget`: the device's order of blocks and its limit of work;
-        - `sample`: seed of the random choice of blocks that run, if not all of them do.
+        - `schedule`: number of the order in which blocks run on the device;
+        - `budget`: limit of the device's work;
+        - `sample`: seed of the random selection of blocks, if only some blocks run.
 
         Raises:
             WorkerFailure: The worker or the device did not answer in time, died, or gave an invalid
@@ -237,7 +239,7 @@ class DeviceWorker(Worker):
     def _with_outputs(
         self, step: Step, limit: float, header: dict[str, Any], max_tensor_bytes: int
     ) -> Message:
-        """Return the answer to a forward call, with values and writers of each output's elements.
+        """Return the answer to a forward call, with each output's values and its elements' writers.
 
         An output that shares memory with an input or an earlier output is marked in the header.
         """
@@ -272,16 +274,16 @@ class DeviceWorker(Worker):
 
     @property
     def _told_of_vast(self) -> dict[str, Any]:
-        """Key that describes vast inputs in requests to the device; empty if none are vast."""
+        """Header key `vast` of requests to the device, as a dict; empty if no input is vast."""
         return {"vast": asdict(self._vast)} if self._vast else {}
 
     def _read(
         self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
     ) -> Message:
-        """Return the values of tensors on the device, and who wrote each element.
+        """Return the values of tensors on the device, and a code for the writer of each element.
 
-        Only the parts of a vast tensor that are stored are returned. The total size is checked
-        first, because the untrusted worker has stated the shapes.
+        For a vast (very large) tensor, only the parts that are stored are returned. The total size
+        is checked first, because the untrusted worker has stated the shapes.
         """
         vast = self._vast
         counts = [vast.numbers_of_output if vast else math.prod(each["shape"]) for each in places]
@@ -316,10 +318,10 @@ class DeviceWorker(Worker):
         )
 
     def _within(self, step: Step, limit: float, ask: Callable[[float], Message]) -> Message:
-        """Call `ask` with a deadline, to send the device a request, and return the device's answer.
+        """Call `ask`, which sends the device a request, with a deadline; return the answer.
 
-        The time counts as the worker's, because a worker can keep its device busy: with kernels, or
-        with half a call.
+        The time counts towards the worker's limit. The worker can keep its device busy with
+        kernels, or with a call of which it sends only half.
         """
         within = self._left.steps.limit(limit)
         start, self._served_seconds = time.monotonic(), 0.0
@@ -361,7 +363,7 @@ class DeviceWorker(Worker):
     def _await_message(self, deadline: float) -> float:
         """Answer the device's requests until the worker sends a message.
 
-        Return the deadline, to which the time for these answers is added.
+        Return the deadline, postponed by the time that these answers took.
         """
         waiting = select.poll()
         waiting.register(self._channel, select.POLLIN)
@@ -380,7 +382,7 @@ class DeviceWorker(Worker):
             deadline += self._pause_since(start)
 
     def _served(self, header: dict[str, Any]) -> Answer:
-        """Build the extension that a worker requests, and allow the device to load its modules."""
+        """Build the extension that a worker requests; allow the device to load its modules."""
         before = set(self._build_service.built)
         try:
             served = self._build_service.serve(header)

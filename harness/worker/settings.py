@@ -1,4 +1,4 @@
-"""Settings of a submission's worker, and those of them that the worker itself gets."""
+"""Settings for the supervisor of a worker, and the settings that the worker itself gets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class Settings:
         schedule: Number of the order in which the simulator runs blocks and warps.
         cores: Number of processes that may run blocks of one launch side by side on the simulator.
         readable: Files and folders that the submission may read besides its own.
-        carried: Readable files that came from another machine, as path here to path there.
+        carried: Readable files that came from another machine: for each copy here, the original
+            path, at which the sandbox shows the copy.
         untrusted: Whether to refuse to run the submission or a compiler outside of a sandbox.
         run: Name of the harness's run. A build that failed in a run is not tried again in the run;
             see `Request.run`.
@@ -51,11 +52,11 @@ class Settings:
 
     @property
     def target(self) -> Target:
-        """Target of builds: PTX, which the device process loads, on the simulator and on a GPU."""
+        """Target of builds: PTX in any case, because a GPU's device process loads PTX, too."""
         return Target("simulator", self.architecture)
 
     def instructions(self, limits: Limits, device: int) -> Instructions:
-        """Return the settings for the worker itself; the arguments are as in `Instructions`."""
+        """Return the settings for the worker; `limits` and `device` are as in `Instructions`."""
         return Instructions(self.submission, self.libraries, device, self.properties, limits)
 
 

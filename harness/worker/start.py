@@ -73,7 +73,7 @@ def _forked(
 ) -> ProcessTree:
     """Fork a worker from a process that has imported torch.
 
-    The import takes longer than most cases do.
+    Forking saves the import, which takes longer than the check of most cases.
 
     Raises:
         CannotFork: The worker cannot be forked on this machine.

@@ -54,13 +54,15 @@ class Deadlines:
     """Time limits in seconds; a worker that exceeds one is killed.
 
     Attributes:
-        start: For the start of a worker.
-        build: For each extension. A build does not count towards the step that requested it.
-        step: For the import of the submission, its construction, or one call.
-        first_call: For a baseline's first call, in which cuDNN tries algorithms or torch compiles.
-        all_steps: For all steps of a check together, even if its worker was replaced. The starts of
-            workers do not count.
-        all_builds: For all builds of a check together.
+        start: Limit for the start of a worker.
+        build: Limit for the build of each extension. A build does not count towards the step that
+            requested it.
+        step: Limit for the import of the submission, its construction, or one forward call.
+        first_call: Limit for a baseline's first call, in which cuDNN tries algorithms or torch
+            compiles.
+        all_steps: Limit for all steps of a check together, even if the worker was replaced. The
+            starts of workers do not count.
+        all_builds: Limit for all builds of a check together.
     """
 
     start: float = 120.0
@@ -83,8 +85,8 @@ class Deadlines:
 class TimeLeft:
     """Time that is left to all workers of one check together, for steps and for builds.
 
-    A check replaces a worker that has failed. Without common limits, each new worker would have all
-    of the time again.
+    A check replaces a worker that has failed. Without common limits, each new worker would get
+    the full time again.
     """
 
     def __init__(self, deadlines: Deadlines) -> None:
@@ -93,7 +95,7 @@ class TimeLeft:
 
 
 class WorkerFailure(RuntimeError):
-    """A worker that gave no answer or an invalid one, and that has been killed.
+    """A worker gave no answer or an invalid answer, and was killed.
 
     Attributes:
         step: The step that was requested.
@@ -109,7 +111,7 @@ class WorkerFailure(RuntimeError):
 
 
 class BuildTimeout(TimeoutError):
-    """A build that took too long; the exception's text is the extension's name."""
+    """A build took too long; the exception's text is the extension's name."""
 
 
 class Worker(ABC):
@@ -150,7 +152,7 @@ class Worker(ABC):
     def start(self) -> None:
         """Wait until the process accepts requests.
 
-        The constructor has started it already, so that several workers can start side by side.
+        The constructor has already started the process. So several workers can start side by side.
 
         Raises:
             WorkerFailure: The process does not accept requests.
@@ -185,7 +187,7 @@ class Worker(ABC):
             header: Further keys of the request.
             tensors: The request's tensors.
             seconds: Time limit; None for `Deadlines.step`.
-            max_tensor_bytes: Limit of all tensors of the answer together.
+            max_tensor_bytes: Largest size in bytes of all tensors of the answer together.
 
         Raises:
             WorkerFailure: The worker did not answer in time, died, or gave an invalid answer.
@@ -211,8 +213,8 @@ class Worker(ABC):
     ) -> Message:
         """Send a request, if `asked` is not None, and return the worker's next answer.
 
-        A worker that fails is killed. The time counts towards the limit for all steps of the check.
-        The time that the worker waits for the supervisor does not.
+        A worker that fails is killed. The time counts towards the limit for all steps of the check,
+        except the time that the worker waits for the supervisor.
         """
         # A start does not count: it is the harness's own work, mostly the import of torch.
         limit = seconds if step == "start" else self._left.steps.limit(seconds)
@@ -301,12 +303,12 @@ class Worker(ABC):
     def _await_message(self, deadline: float) -> float:
         """Wait until the worker sends a message; return the deadline.
 
-        A subclass may do other work meanwhile, and return a later deadline.
+        A subclass may do other work while it waits, and return a later deadline.
         """
         return deadline
 
     def _pause_since(self, start: float) -> float:
-        """Return the seconds since `start`, and count them as time that the worker has waited."""
+        """Return the seconds since `start`, and record them as time that the worker has waited."""
         seconds = time.monotonic() - start
         self._paused += seconds
         return seconds

@@ -66,7 +66,7 @@ class BaselineSession:
     def _time(self, message: Message) -> Answer:
         """Time one forward call on inputs in GPU memory that the supervisor shares.
 
-        The output is copied to the same memory, behind the inputs.
+        The output is copied into the shared memory, behind the inputs.
         """
         header = message.header
         forward = self._forward(header["precision"])
@@ -87,7 +87,7 @@ class BaselineSession:
         }, ()
 
     def _forward(self, precision: str) -> Callable[..., object]:
-        """Set torch to a precision, `fp32` or `tf32`; return the model's function for it."""
+        """Set torch to the precision `fp32` or `tf32`; return the model to call in that mode."""
         torch.backends.cudnn.benchmark = self._kind == "cudnn.benchmark"
         torch.backends.cudnn.allow_tf32 = precision == "tf32"
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"

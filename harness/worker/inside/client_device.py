@@ -45,7 +45,7 @@ class ClientDevice:
         self._cuda.install()
 
     def recover(self, multiprocessors: int | None = None) -> None:
-        """Clear all CUDA errors, even those after which real hardware needs a new process.
+        """Clear all CUDA errors, even those after which a real GPU needs a new process.
 
         Args:
             multiprocessors: Number of multiprocessors that the device reports from now on; None for
@@ -68,8 +68,8 @@ class ClientDevice:
         """Check that the simulator has all functions of CUDA's libraries that an extension needs.
 
         Raises:
-            ImportError: The simulator lacks one of them. The text is that of the dynamic linker,
-                which does not raise the error itself if torch has loaded CUDA's libraries.
+            ImportError: The simulator lacks one of them. The text is the dynamic linker's. The
+                linker itself reports nothing if torch has loaded CUDA's libraries.
         """
         missing = symbols_of_a_gpu(library)
         if missing:

@@ -1,4 +1,4 @@
-"""Conversion of a submission's exception to the fault of a report.
+"""Conversion of a submission's exception into the fault that a report shows.
 
 The conversion runs in the worker, so the harness does not trust the result.
 """
@@ -59,7 +59,7 @@ _LAUNCH_REFUSED = re.compile(r"\binvalid argument\b|\bcudaErrorInvalidValue\b")
 
 
 def name_tensors_by_shape() -> None:
-    """Make torch print a tensor as its dtype and shape, since its numbers would hide the message.
+    """Make torch print only a tensor's dtype and shape; many numbers would hide the message.
 
     Tensors are printed in two places: in pybind11's message for arguments that fit no signature,
     and in exceptions of submissions.
@@ -137,7 +137,7 @@ _PARTS_OF_TORCH = {
 
 
 def _undefined_symbol(error: BaseException) -> str | None:
-    """Return the name of the function that a loader did not find; None for any other error."""
+    """Return the name of the function that a loader did not find; None if that is not the error."""
     symbol = re.search(r"undefined symbol: (\w+)", str(error))
     if not symbol or not isinstance(error, ImportError | OSError):
         return None
@@ -146,7 +146,7 @@ def _undefined_symbol(error: BaseException) -> str | None:
 
 
 def _missing_part(error: BaseException) -> str | None:
-    """Return the name of the part of CUDA that a CPU-only torch lacks; None for other errors."""
+    """Return which part of CUDA an error of a CPU-only torch says is missing, or None."""
     dummy = re.search(r"Tried to instantiate dummy base class (\w+)", str(error))
     if dummy:
         return f"torch.cuda.{dummy[1]}"
@@ -178,7 +178,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _encodable(text: str) -> str:
-    """Return text that a file can contain: names of files may have bytes that no character has."""
+    """Return text that can be encoded as UTF-8; other characters, as in file names, are escaped."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -191,8 +191,8 @@ def _own_frames(error: BaseException, submission: Path) -> list[traceback.FrameS
 def _is_refusal(error: BaseException, submission: Path) -> bool:
     """Return whether the submission refuses its input: by `raise`, `assert` or TORCH_CHECK.
 
-    An exception that other code raises, because of a mistake in the submission, is not a refusal.
-    Neither is an exception with one of CUDA's errors.
+    An exception from code outside the submission's file is not a refusal, but a mistake of the
+    submission. An exception whose text has a CUDA error is not a refusal either.
     """
     if _CUDA_ERROR.search(str(error)) or not isinstance(error, Exception):
         return False

@@ -101,7 +101,7 @@ class Session:
     def run(self, message: Message) -> Answer:
         """Call the model on the inputs that the request describes by address and layout.
 
-        The request is the same for a call that is checked, counted or timed.
+        The request does not show whether the call is checked, counted or timed.
         """
         model, inputs = self._forward(), self._values.inputs(message)
         arguments = forward_arguments(inputs, self._numbers)
@@ -117,7 +117,7 @@ class Session:
         return {**header, "findings": list(map(asdict, findings))}, tensors
 
     def forget(self, _: Message) -> Answer:
-        """Drop the model, so that only memory that its C++ code has not freed is left.
+        """Drop the model and its tensors; memory that then stays allocated was leaked by C++ code.
 
         The answer names the constants of the reference that the submission has read.
         """

@@ -1,7 +1,7 @@
 """A worker that is started as a new process, with the simulator's CUDA runtime.
 
 `python -m harness.worker.inside.simulated RUNTIME DESCRIPTOR INSTRUCTIONS`; the last two arguments
-are those of main.py.
+are the same as for main.py.
 """
 
 from __future__ import annotations

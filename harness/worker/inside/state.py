@@ -1,8 +1,8 @@
 """Search for changes that a submission makes to its process, such as to torch's settings.
 
-No such change affects the supervisor. It is reported all the same, because a submission that makes
-it is written to influence an evaluator, this one or another. The search runs beside the submission,
-so the harness does not trust its findings.
+A change cannot affect the supervisor. It is reported because a submission that makes such a change
+is written to influence this evaluator or another. The search runs beside the submission, so the
+harness does not trust its findings.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ _LIGHT: Mapping[str, Callable[[], object]] = {
 class StateWatch:
     """A comparison of the process's state, such as torch's settings, with an earlier state.
 
-    Each call of `changes` compares with the state at the call before. The object must be made
-    before the submission is imported.
+    Each call of `changes` compares the present state with the state at the last call. The object
+    must be made before the submission is imported.
     """
 
     def __init__(self) -> None:
@@ -102,8 +102,8 @@ class StateWatch:
         Args:
             when: When the change happened, for messages, such as "during import".
             random: Whether to report a use of torch's random generator, too.
-            thorough: Whether to examine the harness's own modules, too. These are hundreds. A
-                lasting change in them is found at the next thorough call.
+            thorough: Whether to examine the hundreds of modules of the harness itself, too. A
+                change in them that lasts is found by the next thorough call.
         """
         found = [
             *self._replaced(when, thorough),
@@ -154,10 +154,10 @@ class StateWatch:
 
 
 class _Functions:
-    """The functions of a module or a class when they were last examined.
+    """A record of a module's or class's functions, as they were when last examined.
 
-    A function that is replaced, or gets other code, is a change. Comparisons use `is`, because an
-    untrusted class may define `==`.
+    A function has changed if another object replaces it, or if it has another code object.
+    Comparisons use `is`, because an untrusted class may define `==`.
     """
 
     def __init__(self, name: str, holder: object) -> None:
@@ -171,7 +171,7 @@ class _Functions:
     def are_as_remembered(self) -> bool:
         """Return whether no attribute of the module or class has changed.
 
-        This test is quick, because it is made for hundreds of modules after a call.
+        This test is quick, because it is repeated for hundreds of modules after a forward call.
         """
         return (
             len(self._now) == len(self._keys)
@@ -181,7 +181,7 @@ class _Functions:
         )
 
     def replaced(self) -> Iterator[str]:
-        """Yield the names of the functions that were replaced since the last call."""
+        """Yield the full names of the functions that have changed since the last call."""
         now, known = self._now, self._known
         for key in [key for key, before in known.items() if not _is(now.get(key), before)]:
             is_wrapped = (self._name, key) == _WRAPPED_BY_COMPILER and _wraps(
@@ -223,7 +223,7 @@ def _wraps(value: object, known: tuple[object, object]) -> bool:
 
 
 def _own() -> Iterator[tuple[str, object]]:
-    """Yield name and object of each of the harness's modules in this process, and their classes."""
+    """Yield the name and object of each loaded harness module, and of each class defined in one."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == _PACKAGE:
             yield name, module

@@ -98,9 +98,9 @@ class _Builtins(dict[str, Any]):
 
 
 def _module_name(path: Path) -> str:
-    """Return a name for the submission's module: the file's name, if no other module has it.
+    """Return a name for the submission's module: the file's name, if no other module is named so.
 
-    Otherwise the name gets a suffix, so that a file torch.py does not replace torch.
+    Otherwise a suffix is added. So a file torch.py does not replace the module torch.
     """
     is_taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
     return f"{path.stem}_of_submission" if is_taken else path.stem

@@ -1,4 +1,4 @@
-"""`torch.cuda` of a worker's device: the Python half of what device.cpp registers.
+"""Replacements for functions of `torch.cuda` on a worker's device, which device.cpp registers.
 
 A CPU-only torch has the module, but most of its functions raise. The functions that submissions and
 `nn.Module.cuda()` need are replaced here. The others still raise.
@@ -24,7 +24,7 @@ _DISABLE_TIMING, _BLOCKING_SYNC = 2, 1
 def cuda_error(runtime: ctypes.CDLL, error: int, remark: str = "") -> Exception:
     """Return the exception that torch raises for a cudaError_t.
 
-    The text has the reason that the harness's CUDA runtime gives, and `remark` at its end.
+    The text includes the reason that the harness's CUDA runtime gives, and ends with `remark`.
     """
     why = runtime.sim_explanation(error).decode()
     text = f"CUDA error: {runtime.cudaGetErrorString(error).decode()}"
@@ -92,7 +92,7 @@ class Event:
             self.calls("cudaStreamWaitEvent", _handle_of(self.calls, stream), self._handle, 0)
 
     def query(self) -> bool:
-        """Wait for the event, and return True."""
+        """Wait for the event, and return True; unlike torch, this never returns False."""
         if self._handle:
             self.calls("cudaEventQuery", self._handle)
         return True
@@ -162,7 +162,7 @@ class Stream:
         return hash(self.cuda_stream)
 
     def query(self) -> bool:
-        """Wait for the stream's work, and return True."""
+        """Wait for the stream's work, and return True; unlike torch, this never returns False."""
         self.calls("cudaStreamQuery", ctypes.c_void_p(self.cuda_stream))
         return True
 
@@ -227,7 +227,7 @@ class ClientCuda:
         cast(Any, torch.Tensor).pin_memory = lambda tensor, _device=None: tensor.clone()
 
     def pretend(self, multiprocessors: int | None) -> None:
-        """Set the number of multiprocessors that the device reports; None restores the real one."""
+        """Set the number of multiprocessors that the device reports; None restores the default."""
         count = multiprocessors or self._real.multi_processor_count
         self._device = replace(self._real, multi_processor_count=count)
         self._runtime.sim_pretend_multiprocessors(count)
@@ -373,9 +373,9 @@ def _nvtx_range(*_arguments: object, **_options: object) -> Iterator[None]:
 
 
 class DeviceContext:
-    """A context in which a device, or a tensor's device, is current; it has no effect.
+    """A context that stands in for `torch.cuda.device` and `torch.cuda.device_of`.
 
-    There is only one device.
+    It has no effect, because only one device exists.
     """
 
     def __init__(self, device: object) -> None:
@@ -389,7 +389,7 @@ class DeviceContext:
 
 
 def check_device(device: object) -> None:
-    """Check that a device is the only one that exists; accept None and torch's -1, too.
+    """Check that `device` is the only device that exists, or means the current device.
 
     None and -1 mean the current device.
 

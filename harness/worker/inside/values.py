@@ -49,9 +49,9 @@ class Values:
         return self._inputs
 
     def checked(self, output: object, inputs: Sequence[Tensor]) -> Answer:
-        """Return an answer that describes what forward returned: a tensor, or a tuple or list.
+        """Return an answer that describes the output of forward: a tensor, or a tuple or list.
 
-        It has the type of the result, and the type, address and layout of each tensor.
+        The answer has the type of the output, and the type, address and layout of each tensor.
         """
         outputs = output if isinstance(output, tuple | list) else [output]
         told = [self._told_of(each, inputs) for each in outputs]
