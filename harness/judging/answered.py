@@ -1,4 +1,4 @@
-"""Checks of a call's outputs besides their values: their type, and which kernels made them."""
+"""Checks of a forward call's outputs other than their values: the type, and what wrote the data."""
 
 from __future__ import annotations
 
@@ -99,7 +99,10 @@ def outputs_of(answer: Message) -> Sequence[Output]:
 
 
 def describe_unwritten(unwritten: Tensor) -> str:
-    """Return a message with the number and first index of unwritten elements; one must be True."""
+    """Return a message with the number of unwritten elements, and the index of the first.
+
+    At least one element of the mask must be True.
+    """
     first = tuple(int(i) for i in unwritten.nonzero()[0])
     return (
         f"{int(unwritten.sum())} of {unwritten.numel()} output elements were never written, "
@@ -111,7 +114,8 @@ class OwnWork:
     """The judge of whether a submission's own kernels did the work of a case's calls.
 
     Attributes:
-        need: Number of products that an output of the case sums, and sizes; None if unknown.
+        need: Work of a call: the number of products that are summed, and the numbers of elements in
+            input and weight; None if unknown.
     """
 
     def __init__(self, problem: Problem, case: Case, source: str) -> None:
@@ -136,7 +140,8 @@ class OwnWork:
             answer: The worker's answer, with the device's record of operators, kernels and copies.
             outputs: The outputs of the call; several are flattened and judged as one tensor.
             operands: Sizes in bytes of the call's inputs and weights.
-            is_dense: True if elements that the submission's kernels did not write count against it.
+            is_dense: True if an element that the submission's kernels did not write is a sign that
+                something else computed it.
             is_first: True for the first call of the model, in which device code may still be built.
         """
         output, writers = outputs[0].value, outputs[0].writers

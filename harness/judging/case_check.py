@@ -85,10 +85,10 @@ class CaseOutcome:
         report: The report of the case.
         case: The case.
         wrong: The first output that has the right shape and wrong elements; None if there is none.
-        other: Another failure, if `wrong` is None: an output of another shape, or an output beside
-            which a kernel wrote. It has no elements if a memory error stopped the call.
-        wrong_shape: The shape of an output that has a wrong shape with the right number of
-            dimensions; None without such an output.
+        other: If `wrong` is None, another output that shows the failure: one of wrong shape, or one
+            beside which a kernel wrote. It has no elements if a memory error stopped the call.
+        wrong_shape: Shape of an output that has the right number of dimensions and wrong sizes;
+            None if there is no output with such a shape.
         initialised_alike: True if ModelNew initialises its weights with the same values as the
             reference after the same seed; None if they could not be compared.
         worker_failed: True if the worker failed during the case, so that it can run no further
@@ -100,8 +100,8 @@ class CaseOutcome:
         spent: Number of thread-instructions that the simulator executed in the case's calls.
         roundings: Operands that the submission rounded to fewer bits, for each call whose errors
             show it.
-        division: Which operators torch ran in the case and which the kernels; None unless the case
-            passed.
+        division: How the case's work is divided between torch and the submission's kernels; None
+            unless the case passed.
     """
 
     report: CaseReport
@@ -143,7 +143,7 @@ class CaseCheck:
             own: The reference with the sizes of its file; None if `problem` has these sizes.
             sample: Seed that selects the thread blocks to run; None to run all blocks.
             division: How the submission divides the work between torch and its kernels in the
-                problem's own configuration; None unless that passed.
+                problem's own configuration; None unless that configuration passed.
         """
         self._problem = problem
         self._own = own or problem
@@ -262,9 +262,9 @@ class CaseCheck:
     def _bearable_calls(self) -> Iterator[Call]:
         """Yield the case's calls; skip most once the simulator has executed many instructions.
 
-        The first calls of the runs that `Family.indispensable` returns remain, or else the last
-        call. Skipped calls no longer count as calls of the case. The problem's own configuration
-        skips none.
+        Only the first calls of the runs that `Family.indispensable` returns are then left. If there
+        is no such call, the last call is left. Calls that are skipped no longer count as calls of
+        the case. The problem's own configuration skips none.
         """
         made, is_short = 0, self._is_own
         while made < len(self._calls):
@@ -438,8 +438,8 @@ class CaseCheck:
     def _takes(self, call: Call, values: Values) -> bool:
         """Make a call with inputs in another layout; return whether a further layout can be tried.
 
-        A wrong result fails the case only if the submission's text promises to handle that layout.
-        Otherwise the result becomes a note, and so does work that torch did.
+        If the submission's text promises to handle the layout, a wrong result fails the case.
+        Otherwise the report has a note if the result is wrong, or if torch did the work.
         """
         is_promised = claims_to_handle(self._conversation.source, call.arrangement)
         if call.arrangement in VAST:
@@ -468,13 +468,13 @@ class CaseCheck:
         return can_follow
 
     def _takes_vast(self, call: Call, values: Values, *, is_promised: bool) -> bool:
-        """Make a call with a layout of `VAST`; return whether a further layout can be tried.
+        """Make a call with a vast input (`VAST`); return whether a further layout can be tried.
 
-        The input or the output has at least 2^28 elements, and only a few parts of it exist. A
-        wrong result fails the case if 32-bit indices are enough for the sizes (`long`), or if the
-        submission's text promises to handle larger sizes. Otherwise the result becomes a note.
-        There is no note if the submission refuses the input, or if the few blocks that run do not
-        show whether the output is right.
+        The input or the output has at least 2^28 elements, of which memory holds only a few parts.
+        A wrong result fails the case if 32-bit indices can count the elements (layout `long`). It
+        also fails the case if the submission's text promises to handle larger sizes. Otherwise the
+        result becomes a note. There is no note if the submission refuses the input, or if the few
+        blocks that run do not show whether the output is right.
         """
         told: Finding | str | None
         try:
@@ -499,7 +499,10 @@ class CaseCheck:
         return False
 
     def _wrong_parts(self, call: Call, values: Values, answer: Message) -> str | None:
-        """Return what is wrong with the existing parts of an output for `VAST`, or None."""
+        """Return what is wrong with the output of a call with a vast input (`VAST`), or None.
+
+        Only a few parts of that output exist in memory, and only these are checked.
+        """
         vast = vast_of(self._problem, self._case, call.arrangement)
         told = answer.header["outputs"]
         shape = tuple(told[0]["place"]["shape"]) if len(told) == 1 and told[0]["place"] else ()
@@ -557,9 +560,10 @@ class CaseCheck:
         self._keep_work(judged, found)
 
     def _keep_work(self, judged: Judged, found: Sequence[Finding]) -> None:
-        """Keep a judgement of own work; `found` are the findings of the same call.
+        """Store the judgement of whether the submission's kernels did a call's work.
 
-        If the own configuration is the submission's own work, torch may do more in other cases.
+        If the problem's own configuration passed, findings about torch's work do not fail other
+        cases. A case is declined if torch does more work in it than in the own configuration.
         """
         self._shares += [judged.share] if judged.share is not None else []
         if judged.division:
@@ -577,7 +581,10 @@ class CaseCheck:
         self._explained += explained
 
     def _take_work(self, judged: Sequence[Finding], found: Sequence[Finding]) -> None:
-        """Store findings about a call's work, with the explained ones if its kernels ran late."""
+        """Store findings about a call's work.
+
+        If the call's kernels ran too late, that explains these findings, and they are only counted.
+        """
         kept = self._explained if is_late(found) else self._findings
         kept += judged
 
@@ -599,7 +606,7 @@ class CaseCheck:
             self._other = self._other or kept
 
     def _note_missing_output(self) -> None:
-        """Store the current call as a failure without output, if a kernel's finding stopped it."""
+        """Store the current call as a failure without output, if a kernel has a failing finding."""
         failing = [finding for finding in failing_findings(self._findings) if finding.kernel]
         shapes = self._output_shapes
         if self._current is None or not failing or not shapes:
@@ -646,13 +653,16 @@ class CaseCheck:
         )
 
     def _notes_on_own_work(self) -> Iterator[str]:
-        """Yield what the own configuration leaves to torch, with its share of the work."""
+        """Yield a note on the operators that the own configuration leaves to torch.
+
+        The note contains the share of the work that these operators do.
+        """
         share = min(self._shares, default=1.0)
         if self._is_own and self._left and share < 1.0:
             yield f"left to torch: {', '.join(self._left)}, {1.0 - share:.1%} of the work"
 
     def _fallback_report(self, findings: tuple[Finding, ...]) -> CaseReport:
-        """Return the report of a case with right numbers that torch made."""
+        """Return the report `declined` of a case whose right outputs torch computed."""
         return replace(
             not_run(self._case, f"{verdict.FALLS_BACK}: {self._fallback}"),
             verdict="declined",
@@ -692,9 +702,10 @@ class CaseCheck:
         )
 
     def _report_of_more_rows(self, what: verdict.Stop) -> CaseReport:
-        """Return the report of a case whose launch exceeds a grid, as the author's sizes do not.
+        """Return the report of a case whose size makes a launch exceed the largest grid.
 
-        The case's findings are consequences of the failed launch, so they are left out.
+        The reference's own sizes do not exceed it. The case's findings are consequences of the
+        failed launch, so the report leaves them out.
         """
         noted = (what.message,) if what.message == verdict.TOO_MANY_ROWS else ()
         return replace(
@@ -756,8 +767,8 @@ def _is_from_outside(findings: Sequence[Finding]) -> bool:
 def _failed_alone(findings: Sequence[Finding]) -> Finding | None:
     """Return the first failing finding that a block caused by itself, or None.
 
-    Findings of checks other than memcheck and synccheck may only occur because other blocks did not
-    run.
+    Findings of memcheck and synccheck count. Any other finding may be there only because some
+    blocks did not run.
     """
     failing = failing_findings(findings)
     return next((each for each in failing if each.check in ("memcheck", "synccheck")), None)
@@ -773,10 +784,10 @@ def _error_of(stop: verdict.Stop) -> str | None:
 
 
 def _tells_bits(call: Call) -> bool:
-    """Return whether a call is one that the search for rounded operands uses.
+    """Return whether the search for rounded operands uses a call.
 
-    It uses first calls whose values are drawn independently and are not small (`Run.is_plain`). Of
-    runs with other weights than set A, it uses those with normal inputs.
+    It uses first calls whose values are drawn independently and are not small (`Run.is_plain`).
+    Their weights must be set A, or their inputs normally distributed.
     """
     # Among the runs with other weights, one is enough. Normal inputs show what positive ones hide.
     is_one = call.run.weights == "A" or call.run.distribution == "normal"

@@ -47,12 +47,15 @@ def causes_first(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def is_in_kernel(finding: Finding) -> bool:
-    """Return whether a finding may cause wrong numbers: one in a kernel, or about late kernels."""
+    """Return whether a finding may cause wrong numbers.
+
+    It may if it is in a kernel, or about kernels whose results come too late.
+    """
     return bool(finding.kernel) or _is_of_streams(finding)
 
 
 def with_used_values(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of a case with wrong numbers, with warnings of synccheck as errors.
+    """Return the findings of a case with wrong numbers; warnings of synccheck become errors.
 
     An example is a shuffle that takes a value from a thread that has ended. It is a warning,
     because a right kernel may ignore the value. Wrong numbers show that the kernel uses it.
@@ -66,7 +69,10 @@ def with_used_values(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def counted(outputs: int, findings: int) -> str:
-    """Say how many wrong outputs and findings a case's first finding explains; empty for none."""
+    """Return a text with the numbers of wrong outputs and findings that one finding explains.
+
+    The text is empty if both numbers are 0.
+    """
     counts = ((outputs, "wrong output"), (findings, "other finding"))
     told = [f"{count} {what}{'s' if count > 1 else ''}" for count, what in counts if count]
     return f"this also explains {' and '.join(told)}, not listed here" if told else ""

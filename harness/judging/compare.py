@@ -116,7 +116,8 @@ def compare(
 def _is_informative(allowed: Tensor, value: Tensor) -> bool:
     """Return whether a bound rejects an output of zeros at half or more of the nonzero elements.
 
-    A looser bound accepts almost any output, so a class with such a bound means nothing.
+    A bound that does not reject zeros accepts almost any output, so its precision class means
+    nothing.
     """
     wrong = int((allowed < value.double().abs()).count_nonzero())
     return 2 * wrong >= int(value.count_nonzero()) > 0
@@ -125,8 +126,8 @@ def _is_informative(allowed: Tensor, value: Tensor) -> bool:
 def allowed_error(expected: Expected, arithmetic: Arithmetic) -> Tensor:
     """Return the allowed error of each element: the bound, or a smaller limit from trials.
 
-    Trials of rounding limit the error where the bound would accept almost any output
-    (`_is_informative`).
+    A trial computes the reference with random rounding errors (`Expected.tried`). The limit from
+    trials applies if the bound would accept almost any output (`_is_informative`).
 
     Args:
         expected: The output of the oracle (the reference in float64), with error bounds.
@@ -143,10 +144,10 @@ def allowed_error(expected: Expected, arithmetic: Arithmetic) -> Tensor:
 
 
 def _far_beyond_trials(error: Tensor, expected: Expected) -> Tensor | None:
-    """Return a mask of the elements whose error far exceeds that of trials; None if they are few.
+    """Return a mask of the elements whose error far exceeds the errors of trials, or None.
 
-    They are few if they make up at most half of the nonzero elements. Without trials, the result is
-    None.
+    A trial computes the reference with random rounding errors. The result is None without trials,
+    or if the mask has at most half of the nonzero elements.
     """
     value = expected.value
     if expected.tried is None:
@@ -207,11 +208,12 @@ def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:
 
 
 def _unsound(actual: Tensor, value: Tensor) -> Tensor:
-    """Mark elements where only output or reference is finite, or neither is and they differ.
+    """Return a mask of wrong elements among those that are not finite in output or reference.
 
-    A finite output beyond 1e30 in absolute value is accepted in place of an infinity of its sign.
-    An example is the maximum of no elements: the reference gives -inf, and a kernel gives the
-    number that it starts from.
+    An element is wrong if only one of the two is finite. It is also wrong if neither is finite and
+    they differ, such as NaN and inf. A finite output beyond 1e30 in absolute value is accepted in
+    place of an infinity of its sign. An example is the maximum of no elements: the reference gives
+    -inf, and a kernel gives the number that it starts from.
     """
     disagree = actual.isfinite() != value.isfinite()
     other = ~value.isfinite() & (actual.double().nan_to_num(0.0) != value.nan_to_num(0.0))

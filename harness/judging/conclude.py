@@ -122,8 +122,8 @@ def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> s
 def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome]) -> str:
     """Name the default of ModelNew that differs from Model's, or return "" without evidence.
 
-    Each case draws whether it passes an argument or leaves it to its default, independently of its
-    sizes. So a mistake that has nothing to do with defaults fails as many cases that pass the
+    Each case passes an argument or leaves it to its default at random, independently of its sizes.
+    So if a mistake has nothing to do with defaults, about half of the cases that fail pass the
     argument.
     """
     if len(failed) < _ENOUGH_FAILURES:
@@ -259,7 +259,11 @@ def _message(report: Report) -> str:
 
 
 def _notes(outcomes: Sequence[CaseOutcome]) -> list[str]:
-    """Return notes about cases that did not run or fell back, and about unlike initial weights."""
+    """Return notes on the submission: cases left out, cases left to torch, and initial weights.
+
+    The note on initial weights says in how many cases ModelNew initialises other weights than the
+    reference after the same seed.
+    """
     left_out = [o.report for o in outcomes if o.report.verdict == "not run"]
     # After a worker's failure, the cases that it no longer ran have no reason of their own.
     if any(outcome.worker_failed for outcome in outcomes):

@@ -112,7 +112,12 @@ def diagnose(
 
 
 def _of_fitting(fitting: Sequence[Made], passed: Sequence[Computation]) -> Diagnosis:
-    """Return the first diagnosis that would not show in passed cases, or else the first one."""
+    """Return the diagnosis by the first candidate that would not change the passed cases.
+
+    A candidate is one mistake, or several at once. If every candidate would change some passed
+    case, the first one is the diagnosis, and the advice says so. Further candidates are the
+    alternatives.
+    """
     hidden = [
         made
         for made in fitting
@@ -151,7 +156,7 @@ def _pairs(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterat
 
 
 def _triples(runs: Sequence[WrongRun], mistakes: Sequence[Mistake[Any]]) -> Iterator[Made]:
-    """Yield triples: the pairs that explain most of the outputs, each with every third mistake.
+    """Yield triples: the pairs that explain most of the outputs, each with every other mistake.
 
     All triples would take too long. A pair of the right triple explains more of an output than most
     other pairs do.
@@ -208,7 +213,7 @@ def _agrees(made: Made, run: WrongRun) -> Tensor:
 
 
 def _sampled_difference(made: Made, run: WrongRun) -> Tensor:
-    """Return how far a sample of a run's output is from the output of mistakes.
+    """Return the differences between a sample of a run's output and what mistakes give.
 
     The sample refutes most mistakes in less time than the whole output.
     """
@@ -322,9 +327,10 @@ def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 
 def _places(wrong: Tensor, blank: Tensor) -> dict[str, str]:
-    """Describe the unwritten end of each row and of the whole output, where there is one.
+    """Describe where the unwritten end of each row begins, and that of the whole output.
 
-    The keys are "of each row" and "of the whole".
+    The keys of the result are "of each row" and "of the whole". A key is missing if no such end is
+    unwritten.
     """
     found = {}
     length = wrong.shape[-1]

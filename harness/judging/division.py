@@ -1,8 +1,8 @@
-"""Division of a submission's work between torch and its own kernels, from call to call.
+"""Division of a submission's work between torch and its own kernels, from case to case.
 
-Sizes decide how much work an operator is, but not which operators the kernels stand for. So the
-problem's own configuration decides that once. Other cases divide the work alike, or fall back to
-torch.
+The problem's own configuration decides which of the reference's operators may be left to torch.
+Sizes change the amount of an operator's work, but not this choice. If torch does more in another
+case, the submission falls back to torch there.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Division:
     """The work of torch and of the submission's kernels in some calls of one case.
 
     Attributes:
-        by_torch: Number of torch's calls of each kind of operator.
-        in_reference: Number of the reference's calls of each kind.
+        by_torch: Number of calls of each kind of operator that torch ran for the submission.
+        in_reference: Number of calls of each kind of operator in the reference.
         has_kernels: True if every call launched kernels.
-        is_whole: True if torch formed all products of a reference that has some.
+        is_whole: True if the reference forms products, and torch formed at least as many.
         is_of_several: True if the reference has several operators, of which some may be left to
             torch.
     """
@@ -49,17 +49,18 @@ class Division:
         )
 
     def is_like(self, own: Division) -> bool:
-        """Return whether torch did no other operators than in the own configuration.
+        """Return whether torch does no more in these calls than in the own configuration.
 
-        More of the same are alike only if the reference has as many times more of them. A reference
-        of one operator has nothing to divide.
+        `own` is the division in the problem's own configuration. Torch may run an operator more
+        often if the reference calls it more often, by the same factor. The result is False if the
+        reference has one operator only, or if a call launched no kernel.
         """
         if not own.is_of_several or not self.has_kernels or (self.is_whole and not own.is_whole):
             return False
         return all(count <= self._most(kind, own) for kind, count in self.by_torch.items())
 
     def _most(self, kind: str, own: Division) -> int:
-        """Return how often torch may run a kind of operator, by the own configuration."""
+        """Return how often torch may run a kind of operator, given the own configuration."""
         now, then = self.in_reference.get(kind, 0), own.in_reference.get(kind, 0)
         factor = now / then if then else _SLACK * self._size / max(own._size, 1)
         return math.ceil(own.by_torch.get(kind, 0) * max(factor, 1.0))

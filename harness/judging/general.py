@@ -144,9 +144,9 @@ class _Guess:
     Attributes:
         name: Short name of the mistake.
         advice: What the kernel does and where to look, in one sentence.
-        make: Function that returns the output of the mistake in a call, and a tolerance. It
-            computes the reference by its second argument. It returns None if the mistake is not
-            possible in the call.
+        make: Function that returns the output of the mistake in a call, and a tolerance. Its second
+            argument is the function that computes the reference. The result is None if the mistake
+            is not possible in the call.
     """
 
     name: str
@@ -521,7 +521,7 @@ def _is_scaled(seen: Seen, factor: float) -> bool:
 
 
 def _sizes(seen: Sequence[Seen]) -> Iterator[tuple[str, list[int]]]:
-    """Yield each size that may be a factor: its description, and its value in each output."""
+    """Yield the sizes that may be a factor: a description, and the size in each output's call."""
     for place, name in enumerate(seen[0].problem.input_names):
         for dim in range(seen[0].inputs[place].dim()):
             sizes = [each.inputs[place].shape[dim] for each in seen]
@@ -534,7 +534,10 @@ def _sizes(seen: Sequence[Seen]) -> Iterator[tuple[str, list[int]]]:
 
 
 def _moved(seen: Sequence[Seen]) -> Diagnosis | None:
-    """Return a diagnosis if all elements are off by one number, the same in all cases, or None."""
+    """Return a diagnosis if all elements differ from the right ones by one number, or None.
+
+    The number must be the same in all cases.
+    """
     if len(seen) < _ENOUGH_CASES:
         return None
     offsets = [float((each.actual - each.right.value.double()).mean()) for each in seen]

@@ -106,7 +106,7 @@ def missing_parameter_diagnosis(
     """Return a diagnosis if kernels read a parameter that failing cases do not have, or None.
 
     The diagnosis needs two signs. Every failing case reads a null pointer. Exactly one parameter
-    exists in all of the first passed cases and in no failing case.
+    exists in all of the first few passed cases, and in no failing case.
     """
     stopped = [outcome.other for outcome in failed if outcome.other and not outcome.wrong]
     if len(stopped) < len(failed) or not stopped:

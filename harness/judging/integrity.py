@@ -1,10 +1,10 @@
 """Judgement of whether a submission's kernels did the work, by the number of products formed.
 
-Findings of the check "own work" say that something else computed the output, such as a library. The
-device records every operator of torch, kernel and copy of a call, and the writer of each output
-element. For some families, the number of products that are summed in an output is known. Forming
-these products is the work. Moving data, casting and padding are not work. Adding a bias and scaling
-an input are a small share of the work.
+A finding of the check "own work" says that something other than the submission's kernels computed
+the output, such as a library. The device records every operator of torch, kernel and copy of a
+call, and the writer of each output element. For some families, the number of products that are
+summed in an output is known. Forming these products is the work. Moving data, casting and padding
+are not work. Adding a bias and scaling an input are a small share of the work.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Judged:
     Attributes:
         findings: Signs that the call is not the submission's own work.
         share: The share of the work that the submission's kernels did; None if unknown.
-        division: The work of torch and of the kernels; None if the own configuration does not
-            decide about other cases.
+        division: The work of torch and of the kernels; None if the number of products is known, or
+            if the output is empty.
         is_of_torch: True if the findings are about work of torch's operators alone.
         left: Operators of the reference that are left to torch, in the source's words.
     """
@@ -81,7 +81,7 @@ def judge_work(
     """Judge whether a submission's own kernels did the work of one call.
 
     Args:
-        need: Number of products that the call's output sums, and sizes.
+        need: Number of products that the call sums, and numbers of elements of its operands.
         during: Operators, kernels and copies from the call's beginning to its end.
         before: Operators, kernels and copies between the previous call and this one.
         output: Output of the call, on the CPU.
@@ -123,7 +123,8 @@ def judge_arithmetic(need: Need | None, operations: int, when: str = "") -> tupl
     """Return a finding if a call's kernels did too few operations for the output's products.
 
     Args:
-        need: Number of products that the call's output sums, and sizes; None if unknown.
+        need: Number of products that the call sums, and numbers of elements of its operands; None
+            if unknown.
         operations: Floating-point operations of all kernels of the call.
         when: Beginning of the message, such as a condition of the call; empty for none.
     """
@@ -157,7 +158,10 @@ def changed_values(
 
 
 def work_from(plain: Sequence[Mapping[str, Any]]) -> tuple[Work, ...]:
-    """Return the operators, kernels and copies in an answer that worker/answers.py has checked."""
+    """Return a call's operators, kernels and copies, read from plain data.
+
+    worker/answers.py has checked the form of that data.
+    """
     return tuple(Work(**{field.name: each[field.name] for field in fields(Work)}) for each in plain)
 
 
@@ -251,9 +255,9 @@ def output_from_host_messages(
 
 
 def operands_on_host_messages(during: Iterable[Work], inputs: int, weights: int) -> Iterator[str]:
-    """Yield a message if a call copied so many operands to the host that it may do the work.
+    """Yield a message if a call copied so many operands to the host that the host may do the work.
 
-    The weights alone may be copied, since a submission may change their layout on the host.
+    A submission may copy the weights alone, since it may change their layout on the host.
 
     Args:
         during: Operators, kernels and copies from the call's beginning to its end.

@@ -77,10 +77,11 @@ def judge_with_bits(
     *,
     with_limits: bool = False,
 ) -> tuple[Comparison, tuple[Rounding, ...]]:
-    """Compare as `judge` does, and find operands that were rounded, by the output's errors.
+    """Compare as `judge` does, and find operands that the submission rounded to fewer bits.
 
-    The oracle computes its output once for both. The search for rounded operands is left out for
-    outputs that are not of the fp32 class, and for those of more than 2^25 elements.
+    The output's errors show such a rounding. The oracle computes its output once for both. The
+    search for rounded operands is left out for outputs that are not of the fp32 class, and for
+    those of more than 2^25 elements.
 
     Args:
         problem: The reference.

@@ -1,4 +1,4 @@
-"""Detection of operands that a submission rounds to fewer bits than float32 has, by its errors.
+"""Detection of operands rounded to fewer bits than float32 has, by the errors of the output.
 
 The bound of a sum grows with the number of its terms. The loss from rounded operands grows with the
 root of that number. In long sums, operands of fewer bits therefore hide under the bound. But their
@@ -83,7 +83,7 @@ def roundings(factors: Sequence[Factor], error: Tensor) -> tuple[Rounding, ...]:
 
 
 def class_of(found: Sequence[Rounding]) -> Precision:
-    """Return the tightest precision class that admits operands of as few bits as were found."""
+    """Return the tightest precision class whose operands may have as few bits as were found."""
     roundoff = 2.0 ** (1 - min(each.bits for each in found))
     looser = (each.name for each in CLASSES[1:] if roundoff <= each.roundoff)
     return next(looser, CLASSES[-1].name)

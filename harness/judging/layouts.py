@@ -51,10 +51,10 @@ WORDS: Mapping[Arrangement, str] = {
 
 
 def claims_to_handle(source: str, arrangement: Arrangement) -> bool:
-    """Return whether a submission's text says that it handles inputs of some layout.
+    """Return whether a submission's text promises to handle inputs of a given layout.
 
-    KernelBench's own inputs are always contiguous and have rows. A kernel that handles no other
-    layout is right, unless its text promises to handle the layout.
+    KernelBench's own inputs are contiguous, and their batch is not empty. A kernel that handles no
+    other layout is right, unless its text promises to handle the layout.
 
     Args:
         source: The submission's text.

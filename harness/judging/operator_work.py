@@ -161,7 +161,10 @@ def _share_of_kernels(essential: Sequence[Operation], left: Sequence[float], oth
 
 
 def _without_partial_results(ran: Iterable[Work]) -> Iterator[Work]:
-    """Yield torch's work without the partial results that it joins for the kernels."""
+    """Yield torch's work, without the partial results of kernels among its elements.
+
+    A submission may join a limited number of partial results in torch (`_MOST_PARTIAL_RESULTS`).
+    """
     joined: Counter[str] = Counter()
     for each in ran:
         partial = min(each.of_kernels, _MOST_PARTIAL_RESULTS - joined[each.name])
@@ -190,7 +193,7 @@ def _is_not_work(operation: Operation) -> bool:
 
 
 def _kind(name: str) -> str:
-    """Return one name for all operators that do the same: sums of products, or lookups.
+    """Return one name for all operators that sum products, and one for all lookups in tables.
 
     Any other operator keeps its own name, without namespace and affixes (`plain_name`).
     """
@@ -223,9 +226,9 @@ def _left_to_torch(
 ) -> tuple[Sequence[float], int]:
     """Return the share of each of the reference's operators that torch ran for the submission.
 
-    Products and elements that torch computed are assigned to the reference's operators, first to
-    those whose sizes torch ran. Each product or element is assigned once, so one layer that is left
-    to torch does not count for two.
+    Products and elements that torch computed are assigned to the reference's operators. The
+    operators that torch ran at the reference's size come first. Each product or element is assigned
+    once, so one layer that is left to torch does not count for two.
 
     Returns:
         A share from 0 to 1 for each operator of the reference; and the number of unassigned
@@ -263,7 +266,10 @@ def _left_to_torch(
 
 
 def _known_by_size_first(essential: Sequence[Operation], ran: Sequence[Work]) -> Sequence[int]:
-    """Return the numbers of the reference's operators, those first that torch ran in their size."""
+    """Return the indices of the reference's operators, in the order in which work is assigned.
+
+    Operators come first if torch ran one of the same kind and size.
+    """
     calls: Counter[tuple[str, bool, int]] = Counter()
     for work in ran:
         total = work.multiplied or work.elements
@@ -282,8 +288,8 @@ def _with_others(
 ) -> Iterator[float]:
     """Yield, for each operator of the reference, the share of its work that torch does.
 
-    Torch operators of other names count too, since they may replace it. For example, an
-    exponential, a sum and a quotient may replace a softmax.
+    Torch operators of other names count too, since they may replace the reference's operator. For
+    example, an exponential, a sum and a quotient may replace a softmax.
     """
     for each, share in zip(essential, left, strict=True):
         missing = _OTHERS_FOR_ONE * (1.0 - share) * each.elements
@@ -355,7 +361,8 @@ def _of_others(
 def _of_writers(writers: Tensor, during: Sequence[Work]) -> Iterator[str]:
     """Yield a message if the submission's kernels wrote no element of the output.
 
-    A few numbers that the host made from what it read of a kernel's results are exempt.
+    There is no message for an output of a few numbers, if the host read a few bytes. The host may
+    then have made the output from a kernel's results.
     """
     read = sum(work.elements for work in during if work.name == TO_HOST)
     is_number = writers.numel() <= _MOST_NUMBERS_BY_HOST and 0 < read <= _MOST_BYTES_BY_HOST

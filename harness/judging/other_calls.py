@@ -82,13 +82,13 @@ def changes(calls: Sequence[Called]) -> Iterator[Change]:
 
 
 def shortened(calls: Sequence[Called]) -> Iterator[Change]:
-    """Yield variants of a reference's operator calls in which the last term is missing."""
+    """Yield variants of a reference's calls in which a sum or a maximum lacks its last term."""
     for called in calls:
         yield from _ends(called)
 
 
 def _change(called: Called, name: str, words: str, make: Make) -> Change:
-    """Return a change of a call, with advice that says which result the output equals."""
+    """Return a change of a call; its advice says which other result the output equals."""
     where = f"{called.name}{called.where}"
     return Change(name, f"The output equals the result {words.format(where)}.", called, make)
 

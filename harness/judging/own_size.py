@@ -60,7 +60,8 @@ def _outputs(problem: Problem, case: Case) -> Shapes:
 def _may_be_of_size(report: CaseReport) -> bool:
     """Return whether a case that is not right may be right at another size.
 
-    Work by a library, a compiler error, and races alone do not depend on the size.
+    The size does not matter if a library did the work, or if the source does not compile. Nor does
+    it matter if all failing findings are of racecheck or synccheck.
     """
     if report.verdict not in _DEPENDS_ON_SIZE or report.message.startswith(_DEPENDS_ON_NO_SIZE):
         return False

@@ -132,7 +132,7 @@ def _of_switch(name: str, values: Mapping[str, object]) -> Iterator[_Property]:
 
 
 def _of_relation(words: str, values: Mapping[str, object]) -> Iterator[_Property]:
-    """Yield the property that a boolean fact holds; the opposite has no description of its own."""
+    """Yield the property that a boolean fact is true; its opposite has no description."""
     yield _Property(words, "of the others", _where_true(values))
 
 
@@ -141,7 +141,7 @@ def _where_true(values: Mapping[str, object]) -> frozenset[str]:
 
 
 def _of_number(shown: str, values: Mapping[str, object]) -> Iterator[_Property]:
-    """Yield properties of a numerical fact: above, at most, or equal to each value that occurs."""
+    """Yield properties of a parameter or size: above, at most, or equal to each of its values."""
     distinct = sorted({v for v in values.values() if isinstance(v, int)})
     for low in distinct[:-1]:
         holds = frozenset(c for c, v in values.items() if isinstance(v, int) and v > low)

@@ -73,9 +73,8 @@ class MistakenOutput:
 
     Attributes:
         name: Short name of the mistake.
-        output: Output of the mistake, float64 on the CPU. None if all numbers are right, and the
-            shape is wrong or something was written beside the output. Also None if there is no
-            output.
+        output: Output of the mistake, float64 on the CPU. None if only the shape is wrong, if the
+            only mistake is a store beside the output, or if the call gave no output.
         is_from_outside: True if NaNs in the output come from loads out of bounds. Without an
             output, True if all of its numbers would come from such loads.
     """

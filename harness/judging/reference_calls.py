@@ -1,6 +1,6 @@
 """Calls of torch's functions in a reference: recording them, and changing one of them.
 
-Neither needs the reference's code: a `TorchFunctionMode` sees each call while forward runs.
+A `TorchFunctionMode` sees each call while forward runs, so the reference's code stays unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ Make = Callable[[Call, Mapping[str, Any]], Tensor]
 
 @dataclass(frozen=True)
 class Called:
-    """A call of a function in a reference, or all of its calls in one line or in all lines.
+    """One call of a torch function in a reference, or several calls of that function.
+
+    Several calls are all those in one line of the reference, or those in all lines.
 
     Attributes:
         function: The operator, or the function of `torch.nn.functional`.
@@ -98,10 +100,13 @@ def with_change(problem: Problem, change: Change) -> Problem:
 def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Called]:
     """List the calls of torch's functions in forward, without those that only move numbers.
 
-    First comes one entry for all calls of a function in one line. Layers in a loop make several
-    calls in a line: other sizes may have more of them, and one kernel computes all. If a line makes
-    several calls, an entry for each call follows. Last comes one entry for all calls of a function
-    in all lines. The reason is that a submission may have one function for all layers of a kind.
+    The list has three parts:
+
+    - One entry for all calls of a function in one line. Layers in a loop make several calls in a
+      line. Their number may depend on the sizes, and one kernel computes them all.
+    - If a line makes several calls, one entry for each call.
+    - One entry for all calls of a function in all lines, since a submission may have one function
+      for all layers of a kind.
 
     Args:
         problem: The reference.
@@ -218,7 +223,8 @@ def _line_in(path: str) -> str:
 def signature(function: Any) -> Mapping[str, Any]:
     """Return the parameters of a function in order, with their defaults; empty if unknown.
 
-    Builtin functions have no signature. Torch's own tests have substitutes for them that have one.
+    A builtin function has no signature. `torch.overrides` has a substitute with a signature for
+    many of torch's builtin functions.
     """
     try:
         parameters = inspect.signature(get_testing_overrides().get(function, function)).parameters

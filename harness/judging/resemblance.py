@@ -70,7 +70,7 @@ def where_wrong(masks: Sequence[Tensor]) -> str:
 
 
 def where_wrong_along(masks: Sequence[Tensor]) -> str:
-    """Describe the part in which all wrong elements lie, by number and index of a dimension.
+    """Describe the part in which all wrong elements lie: a dimension's number, and its indices.
 
     Args:
         masks: For each output, a mask of its wrong elements.
@@ -86,7 +86,7 @@ def where_wrong_along(masks: Sequence[Tensor]) -> str:
 
 
 def _shared(lines: Sequence[Tensor], words: Words) -> str:
-    """Describe the part of an axis that has all outputs' wrong elements; empty if there is none."""
+    """Describe the part of an axis that contains the errors of all outputs; empty if none does."""
     if any(bool(line.all()) for line in lines):
         return ""
     told = [list(_parts(line, *words)) for line in lines]
@@ -112,7 +112,7 @@ def which_part(masks: Sequence[Tensor], parts: Sequence[Mapping[str, Tensor]]) -
 
 
 def _parts(line: Tensor, one: str, many: str) -> Iterator[str]:
-    """Yield descriptions of the parts of an axis that have all wrong positions, best first."""
+    """Yield descriptions of parts of an axis that contain all wrong positions, best first."""
     size = len(line)
     places = line.nonzero().flatten()
     first, last = int(places[0]), int(places[-1])

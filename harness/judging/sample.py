@@ -20,8 +20,9 @@ from harness.simulator.native.bindings import UNWRITTEN
 def why_untold(header: Mapping[str, Any], outputs: Sequence[Output]) -> str:
     """Return why a sample of blocks does not show whether a call is right, or "".
 
-    The blocks that ran must have written their share of every output. Neither torch nor the host
-    may use values that kernels wrote, since those of the blocks that did not run are missing.
+    If half of the blocks ran, they must have written at least half of every output; likewise for
+    other shares. Neither torch nor the host may use values that kernels wrote, since the values of
+    blocks that did not run are missing.
 
     Args:
         header: The header of the worker's answer to the call.
@@ -40,7 +41,7 @@ def why_untold(header: Mapping[str, Any], outputs: Sequence[Output]) -> str:
 
 
 def as_parts(output: Output) -> Output:
-    """Return an output in which every element that no kernel wrote counts as unwritten."""
+    """Return an output in which only the elements that kernels wrote count as written."""
     is_known = output.writers == KERNEL
     unwritten = torch.full_like(output.writers, UNWRITTEN)
     return replace(output, writers=torch.where(is_known, output.writers, unwritten))

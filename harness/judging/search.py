@@ -1,9 +1,9 @@
 """Search for a configuration that fails, and then for the smallest one.
 
 Sizes are drawn at random, or near those of a configuration that has run. A submission often takes
-another path at sizes near the numbers in its text. Sizes that reached new lines of its device code
-are near such a point, too. So draws prefer both. Hypothesis draws and shrinks as well, but it
-neither starts from a given example nor learns from the coverage of a whole run.
+another path at sizes near the numbers in its text, so draws prefer such sizes. Draws also prefer
+sizes near a configuration that reached new lines of device code. Hypothesis draws and shrinks as
+well, but it neither starts from a given example nor learns from the coverage of a whole run.
 """
 
 from __future__ import annotations
@@ -103,11 +103,12 @@ class Searcher:
         return outcome
 
     def _smallest(self, wrong: CaseOutcome) -> CaseOutcome:
-        """Return a failure with the same verdict and no simpler configuration that fails alike.
+        """Return a failure with the same verdict and the smallest configuration that is found.
 
         The search is greedy: the first simpler configuration that fails is the next one to start
         from. `Family.simpler` yields much smaller configurations first, so that few steps are
-        needed.
+        needed. The search ends when no simpler configuration has that verdict, or when no time is
+        left.
         """
         found: CaseOutcome | None = wrong
         while found:

@@ -24,9 +24,9 @@ def describe_missing_parts(output: Output, vast: Vast, *, is_whole: bool) -> str
     Args:
         output: The parts of the output, as rows.
         vast: The shapes of input and output, and the positions of the parts.
-        is_whole: True if all blocks ran. If not, only the blocks that may write a part ran, and an
-            unwritten part may be another block's. One pattern is reported then: all parts within
-            the first 2^32 numbers are written, and none beyond them.
+        is_whole: True if all blocks ran. If not, only the blocks that may write a part ran. A part
+            may then be unwritten because its block did not run. Only one pattern is then reported:
+            all parts within the first 2^32 numbers are written, and none beyond them.
     """
     unwritten = output.writers == UNWRITTEN
     if is_whole:

@@ -33,7 +33,8 @@ class Stop:
         verdict: The verdict on the case, or on all cases.
         message: The reason in one line.
         detail: Further lines, such as a compiler's output.
-        is_cause: True if the reason explains the findings in memory, and not the other way round.
+        is_cause: True if the reason explains the findings about memory. False if they may explain
+            the reason.
         is_refusal: True if the submission itself refuses the configuration.
         beyond_grid: The message to use instead if the case has more rows than the reference's own
             sizes (`has_more_rows`). Empty unless a launch had more blocks along y or z than a grid
@@ -77,7 +78,7 @@ def stop_for_fault(
     - The case has more rows or channels than a grid has blocks along y and z.
     - The reference's constructor does not receive the sizes of the inputs. If an input has more
       elements than a grid has blocks along y and z, the submission may also report that CUDA
-      refused a launch. Any product of the input's sizes may be the grid's y.
+      refused a launch. A kernel may use any product of the input's sizes as the grid's y.
 
     Args:
         fault: A `worker.inside.faults.Fault` as plain data.
@@ -118,16 +119,17 @@ def stop_for_fault(
 
 
 def for_more_rows(stop: Stop) -> Stop:
-    """Return the verdict `declined` for a launch that exceeds a grid, as the author's sizes do not.
+    """Return the verdict `declined` for a case whose size makes a launch exceed the largest grid.
 
-    The failed launch explains every finding of the case.
+    The reference's own sizes do not exceed it. The failed launch explains every finding of the
+    case.
     """
     detail = f"{stop.message}\n{stop.detail}".strip()
     return Stop("declined", stop.beyond_grid, detail, is_cause=True)
 
 
 def has_more_rows(case: Case, own: Problem) -> bool:
-    """Return whether a size of a case exceeds 65,535, and the reference's own size does not.
+    """Return whether a size of a case exceeds 65,535, but not the same size of the reference.
 
     65,535 is the largest number of blocks of a grid along y and z.
 
@@ -169,7 +171,7 @@ def _has_more_rows_than_blocks(case: Case) -> bool:
 
 
 def _says_that_it_is_too_large(message: str, case: Case) -> bool:
-    """Return whether a submission that reports a refused launch thereby declines a large case."""
+    """Return whether a submission declines a large case by reporting that CUDA refused a launch."""
     is_asked = NOBODY_ASKED not in message and case.label not in OWN
     is_large = any(math.prod(shape) > MOST_BLOCKS for shape in case.input_shapes)
     return is_asked and _may_refuse(case) and (is_large or _has_more_rows_than_blocks(case))
@@ -231,9 +233,9 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
 def name_wrong_inputs(calls: Sequence[Call], wrong: Sequence[str], *, is_finite: bool) -> str:
     """Name the inputs of the wrong calls if the first call was right; else return "".
 
-    Some mistakes show with some inputs only. A diagnosis that names the mistake is more
-    informative, and replaces this one. If the first wrong element of each call is not finite
-    (`is_finite` is false) and all inputs are large, a result in between has overflown.
+    Some mistakes show with some inputs only. If the first wrong element of each call is not finite
+    (`is_finite` is false) and all inputs are large, an intermediate result has overflowed. The
+    report uses this text only if no diagnosis names the mistake.
     """
     if not wrong or calls[0].name in wrong:
         return ""

@@ -20,9 +20,9 @@ class Branch:
 
     Attributes:
         line: Line of the submission's file.
-        jumped: True if some thread jumped to the branch's target. The compiler decides which value
-            of the source's condition that is.
-        stayed: True if some thread continued behind the branch.
+        jumped: True if some thread jumped to the branch's target. The compiler decides whether
+            threads jump when the source's condition is true, or when it is false.
+        stayed: True if some thread went on to the instruction after the branch.
     """
 
     line: int

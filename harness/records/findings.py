@@ -15,7 +15,7 @@ _TELL_PLACES = ("racecheck", "synccheck")
 def merge_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Merge findings of the same severity, check and place in the source.
 
-    The result has the first of the merged findings, with the sum of the counts of all.
+    Each group of such findings becomes its first finding, with the sum of the group's counts.
     """
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:

@@ -35,7 +35,7 @@ Rows: TypeAlias = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True)
 class View:
-    """An output, or a part of it, as cells; a cell has the gravest code of its elements.
+    """An output, or a part of it, as cells; each cell has the code of its worst element.
 
     An output is shown as pages. Rows and columns of a page are the output's last two dimensions;
     the pages are all dimensions before them, flattened in order. A write outside the output appears
@@ -88,8 +88,8 @@ class Picture:
 
     Attributes:
         run: Name of the run (distribution of inputs, set of weights) that gave the output.
-        shape: Shape of the output. If the output has a wrong shape, the larger of the two sizes in
-            each dimension.
+        shape: Shape of the output. If the shape is wrong, it has in each dimension the larger of
+            the wrong and the right size.
         overview: The whole output, reduced if it is large.
         detail: The surroundings of the first wrong element, one element a cell; None if `overview`
             already has one element a cell.

@@ -190,7 +190,7 @@ class Report:
         seconds: Duration of the whole evaluation.
         coverage: Coverage of the submission's device code; None if it was not measured.
         lines: The kernels' counters for each line of the submission's file.
-        ptx: The PTX of the lines that have counters or findings; up to some 128 KiB.
+        ptx: The PTX of the lines that have counters or findings; about 128 KiB at most.
         source: Text of the submission's file; empty if it exceeds 256 KiB.
         checked_at: Time of the check, in UTC and ISO 8601.
         schema: Version of the JSON form.
@@ -247,8 +247,9 @@ class Report:
     def own_work(self) -> float | None:
         """The share of the work that the submission's own kernels did; None if unknown.
 
-        If the problem's own configuration ran, its share counts. In a case with a tiny output, a
-        bias or a scaled input is a large part of the work.
+        It is the share in the problem's own configuration, or if that did not run, the smallest
+        share of all cases. In a case with a tiny output, a bias or a scaled input is a large part
+        of the work.
         """
         own = [c.own_work for c in self.cases if c.label in OWN and c.own_work is not None]
         known = own or [c.own_work for c in self.cases if c.own_work is not None]
@@ -301,8 +302,9 @@ def not_run(case: Case, why: str) -> CaseReport:
 def overall(cases: Sequence[CaseReport]) -> Verdict:
     """Return the gravest verdict of the cases: `passed` if every case passed or was declined.
 
-    A few cases beyond the time budget may be left out. If more cases are left out, or the problem's
-    own configuration is, the verdict is `unsupported`: the kernel is too slow for the simulator.
+    It stays `passed` if the time budget leaves out a few cases. If it leaves out more cases, or the
+    problem's own configuration, the verdict is `unsupported`: the kernel is too slow for the
+    simulator.
     """
     seen = {case.verdict for case in cases}
     verdict: Verdict = next((each for each in _GRAVEST_FIRST if each in seen), "not run")

@@ -82,9 +82,10 @@ def _is_wrong(view: View, page: int) -> bool:
 
 
 def _first(picture: Picture, view: View, page: int) -> Iterator[str]:
-    """Yield the index of the first element in a page of a view, one number as text at a time.
+    """Yield the index of the first element that a view shows of a page, as text.
 
-    The number of a page is the flattened index of all dimensions but the last two.
+    Each text is the index in one dimension. The number of a page is the flattened index of all
+    dimensions but the last two.
     """
     index: list[int] = []
     number = view.pages[page]

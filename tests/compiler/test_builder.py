@@ -37,7 +37,7 @@ def extension(code: str, **fields: Any) -> Extension:
 
 
 def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
-    """A compiler flag reaches the code, and an extension with another flag is another build."""
+    """A compiler gets a submission's flags, and the same code with other flags is built anew."""
     code = "int answer() { return ANSWER; }"
     with pytest.raises(CompileError, match="ANSWER"):
         builder(tmp_path).build(extension(code))
@@ -51,9 +51,9 @@ def test_flags_reach_the_compiler_and_the_key(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_header_that_may_be_there_is_watched(tmp_path: Path) -> None:
-    """A build that found a header by `__has_include` differs from a build that did not find it.
+    """A build is not reused if `__has_include` in its source would now find a header.
 
-    An earlier build without the header is reused only while the compilers cannot see the header.
+    While the compilers cannot see the new header, the build is reused.
     """
     headers = tmp_path / "headers"
     headers.mkdir()
@@ -154,7 +154,7 @@ def test_any_file_is_watched_without_a_sandbox(
 
 
 def test_commands_that_make_nothing_are_said_to(tmp_path: Path) -> None:
-    """Linker options under which no library is made give a compile error of one line."""
+    """Linker options with which the linker makes no library give a compile error of one line."""
     with pytest.raises(CompileError) as error:
         builder(tmp_path).build(extension("int answer() { return 1; }", link_flags=("--version",)))
     assert error.value.output == "error: the build commands succeeded but created no module.so"
@@ -162,7 +162,7 @@ def test_commands_that_make_nothing_are_said_to(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
-    """A precompiled header that was not built before a submission's deadline is not stored.
+    """If a submission's deadline ends the build of a precompiled header, nothing is stored.
 
     The next submission has a deadline of its own.
     """
@@ -190,9 +190,9 @@ def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
 def test_what_reads_unseen_files_is_built_in_every_run(
     tmp_path: Path, code: str, fields: dict[str, Any]
 ) -> None:
-    """A build that may read unknown files is reused within a run of the harness, and not later.
+    """A build that may read files that the harness does not see is reused in the same run only.
 
-    The harness cannot tell whether such files changed.
+    The harness cannot tell whether these files have changed.
     """
     asked = extension(f"{code}\nint answer() {{ return 1; }}", **fields)
     builder(tmp_path, run="first").build(asked)
@@ -216,9 +216,9 @@ def test_refusal_of_what_reads_unseen_files_is_one_runs(tmp_path: Path, flag: st
 
 
 def test_without_a_run_what_reads_unseen_files_is_always_built(tmp_path: Path) -> None:
-    """Outside a run of the harness, a build that may read unknown files is never reused.
+    """A build that may read files unknown to the harness is never reused outside a run.
 
-    Nothing then bounds the time in which the files must stay the same.
+    Nothing then bounds the time in which these files must stay the same.
     """
     asked = extension("int answer() { return 1; }", link_flags=("-L.",))
     assert [builder(tmp_path).build(asked).reused for _ in range(2)] == [False, False]
@@ -243,7 +243,7 @@ def test_build_without_a_sandbox_is_nothing_for_one(
 def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
     """A change of a source file beside a submission makes a new build.
 
-    Source files beside a submission are not `--readable`, and compilers see them in another folder.
+    `--readable` does not list these files, and in a sandbox, compilers see them in another folder.
     """
     submission, header = tmp_path / "mine.py", tmp_path / "value.h"
     submission.write_text("# builds with value.h")
@@ -269,7 +269,7 @@ def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["value.py", "large.bin"])
 def test_readable_file_without_a_digest_is_watched_too(tmp_path: Path, name: str) -> None:
-    """A change of an included Python file, or of any large readable file, makes a new build."""
+    """Changing a readable file makes a new build, even if it is a Python file or very large."""
     readable = tmp_path / "readable"
     readable.mkdir()
     (readable / "value.py").write_text("#define VALUE 1\n")
@@ -318,7 +318,10 @@ def test_lists_of_tensors_need_no_full_headers() -> None:
 
 @pytest.mark.thorough
 def test_bindings_headers_are_read_once(tmp_path: Path) -> None:
-    """A second extension with the same options uses the precompiled header of the first one."""
+    """A second extension uses the precompiled header that was made for the first one.
+
+    Rare options get no precompiled header.
+    """
     include = "#include <torch/extension.h>\n"
     is_begun = "#ifndef AT_DISPATCH_SWITCH\n#error nothing stands before this\n#endif\n"
 
@@ -422,7 +425,10 @@ def test_linker_is_quoted(tmp_path: Path, code: str, flags: tuple[str, ...], mes
 
 @pytest.mark.thorough
 def test_one_run_waits_for_one_failure(tmp_path: Path) -> None:
-    """A missing header or a passed deadline fails again without a new build in the same run."""
+    """If a build lacks a header or passes its deadline, the same run does not try it again.
+
+    The stored failure is raised. Another run builds again.
+    """
     absent = extension("#include <absent.h>\n")
     with pytest.raises(CompileError, match="absent"):
         builder(tmp_path, run="first").build(absent)

@@ -199,9 +199,9 @@ def own_words(
 
 
 def between(words: list[str], first: str, last: str) -> list[str]:
-    """Return the words between the first `first` and the next `last`.
+    """Return the arguments between the first `first` and the next `last`.
 
-    Words with `-gencode=`, which name an architecture, are left out: torch puts them elsewhere.
+    Arguments with `-gencode=`, which name an architecture, are left out: torch puts them elsewhere.
     """
     start = words.index(first) + 1
     found = words[start : words.index(last, start)]

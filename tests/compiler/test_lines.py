@@ -51,7 +51,7 @@ def test_changed_line_keeps_its_place(tmp_path: Path) -> None:
 
 
 def test_no_directive_inside_a_macros_arguments() -> None:
-    """No #line directive is put between two strings of a submission that meet in parentheses."""
+    """No #line directive is put into a macro call that two submission strings form together."""
     first, second = "RUN(\n[&] {\nint first;", "int second;\n}();\n)"
     submission = f'A = """\n{first}\n"""\nB = """\n{second}\n"""\n'
     text = with_line_directives(f"{first}\n{second}\nint after;\n", submission, "kernel.py")
@@ -76,7 +76,7 @@ def test_strings_that_are_not_raw_keep_their_lines(tmp_path: Path) -> None:
 
 
 def test_no_directive_inside_a_macros_definition(tmp_path: Path) -> None:
-    """No #line directive follows a line that ends in a backslash: it would be in the macro."""
+    """No #line directive follows a line that ends in a backslash; it would be part of a macro."""
     submission = 'A = """\n#define RUN(x) \\\\\n  do { \\\\\n    x; } while (0)\n"""\n'
     more = "  int made; \\\n  another(); \\\n"
     code = f"#define RUN(x) \\\n  do {{ \\\n{more}    x; }} while (0)\nint a;\n"

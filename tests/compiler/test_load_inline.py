@@ -182,9 +182,9 @@ def plain(text: str) -> str:
 
 
 def both(tmp_path: Path, calls: Sequence[tuple[str, Options]]) -> list[tuple[list[Any], str]]:
-    """Return two results, of torch and of the harness, for a sequence of calls.
+    """Make a sequence of calls with torch's loader and with the harness's; return both results.
 
-    Each result has the values that the calls return, and these values with all builds as text.
+    Each result has the values that the calls return, and a text of these values and all builds.
     """
     done = []
     for name, make in (("torch", torch_way), ("harness", own_way)):

@@ -329,12 +329,15 @@ def test_what_slim_headers_lack_is_seen(code: str) -> None:
     ],
 )
 def test_what_is_not_torchs_does_not_matter(code: str) -> None:
-    """Slim headers suffice if only comments, strings or the source's types look like torch's."""
+    """A source gets slim headers if only comments, strings or its own types resemble torch's."""
     assert slim.sources(Extension("e", (("cuda.cu", code),))) == {"cuda.cu"}
 
 
 def test_types_that_torch_has_otherwise_are_not_passed_on() -> None:
-    """CUDA sources get no slim headers if a C++ source uses a type whose layout differs there."""
+    """CUDA sources get no slim headers if a C++ source uses certain types of torch.
+
+    The slim headers lay out these types differently, so the sources could not exchange them.
+    """
     sources = (("main.cpp", "void f(at::TensorOptions options);"), ("cuda.cu", "void g() {}"))
     assert not slim.sources(Extension("e", sources))
 

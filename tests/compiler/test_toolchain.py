@@ -143,7 +143,7 @@ def test_other_major_version_than_torchs_is_the_last_resort(
 ) -> None:
     """An nvcc of another major version than torch's CUDA is used if there is no other one.
 
-    The driver can load the code of that nvcc. The reason says which toolkit would be better.
+    The driver can load the code of that nvcc. `why` says which toolkit would be better.
     """
     monkeypatch.setenv("CUDA_HOME", str(fake_toolkit(tmp_path / "only", "12.8.93")))
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -156,7 +156,10 @@ def test_other_major_version_than_torchs_is_the_last_resort(
 def test_toolkit_of_debians_layout_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The toolkit of Debian's packages is found, although its nvcc is a script without a folder."""
+    """The CUDA toolkit of Debian's packages is found through the nvcc on the PATH.
+
+    That nvcc is a script, and the real nvcc is in another folder.
+    """
     toolkit = fake_toolkit(tmp_path / "lib" / "toolkit", "12.4.131", "_HERE_={}/bin")
     real = toolkit / "bin" / "nvcc"
     wrapper = tmp_path / "bin" / "nvcc"
@@ -183,7 +186,7 @@ def test_toolkit_is_found_through_a_wrapper_on_the_path(
 
 
 def test_command_for_nvcc_installs_what_the_extra_does() -> None:
-    """The pip command that is suggested for a missing nvcc installs the packages of the extra."""
+    """The pip command that an error suggests for nvcc installs the extra `simulator`'s packages."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert shlex.split(INSTALL_NVCC) == [
         "pip",

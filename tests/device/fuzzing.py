@@ -82,7 +82,7 @@ class Hostile:
         return call, data
 
     def stream(self) -> int:
-        """Return the stream of the next message, which may not exist."""
+        """Return a stream for the next message; the stream may not exist."""
         return self.draw.choice((DEFAULT_STREAM, DEFAULT_STREAM, *self.streams, HOST, 9999))
 
     def heard(self, call: int, answer: bytes) -> None:
@@ -194,7 +194,7 @@ class Hostile:
 
 
 def main(count: int, seed: int, trace: str = "") -> None:
-    """Send `count` messages; raise an exception if the device violates one of its guarantees.
+    """Send `count` messages; raise an exception if the device fails or exceeds its memory limit.
 
     Args:
         count: Number of messages.

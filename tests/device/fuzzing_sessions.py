@@ -1,6 +1,6 @@
 """Fuzzing of whole conversations, each with a new device, beside another device of the process.
 
-`python -m tests.device.fuzzing_sessions COUNT SEED` has COUNT conversations. In each, the trusted
+`python -m tests.device.fuzzing_sessions COUNT SEED` runs COUNT conversations. In each, the trusted
 side sends its requests in any order. The worker sends anything at any time: calls, parts of calls,
 wrong sizes, messages between the steps, or nothing.
 """

@@ -97,7 +97,10 @@ def test_devices_of_one_process_do_not_see_each_other(
 
 
 def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceClient]) -> None:
-    """A call that a worker sends after the end of a step is done and recorded in the next step."""
+    """A call that a worker sends between two steps has no effect before the next step.
+
+    The record of that next step contains the call.
+    """
     device, _ = devices
     _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
     place = plain(Place(int.from_bytes(data, "little"), (16,), (1,), 6))
@@ -144,7 +147,10 @@ def operator(name: str, overload: str, arguments: bytes) -> bytes:
 def test_inputs_stay_until_the_judge_lets_them_go(
     devices: tuple[DeviceClient, DeviceClient],
 ) -> None:
-    """An input that the worker freed can still be read by the trusted side; writes are recorded."""
+    """The trusted side can read an input even after the worker has freed it.
+
+    A later write to the input is recorded.
+    """
     device, _ = devices
     (place,) = ask(device, "inputs", torch.ones(4), **PLAINLY).header["places"]
     address = place["address"].to_bytes(8, "little")
@@ -159,7 +165,10 @@ def test_inputs_stay_until_the_judge_lets_them_go(
 def test_memory_of_an_input_within_it_is_given_back(
     devices: tuple[DeviceClient, DeviceClient], *, is_freed_first: bool
 ) -> None:
-    """An input at an offset in an allocation is freed wholly, by the input's address alone."""
+    """All memory of an input that lies at an offset in its allocation is freed in the end.
+
+    The worker frees it by the input's address, before or after the trusted side sends new inputs.
+    """
     device, _ = devices
 
     def live_bytes() -> int:

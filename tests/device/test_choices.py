@@ -48,7 +48,10 @@ def test_same_launch_tells_nothing(launches: Launches) -> None:
 
 
 def test_addresses_and_known_values_are_choices(launches: Launches) -> None:
-    """A launch argument that is an allocation's address or an earlier value counts as a choice."""
+    """A launch argument that is an allocation's address or an earlier value counts few bits.
+
+    These bits count as a choice, not as a new value.
+    """
     told(launches, [BUFFERS[0], 4096])
     for number in range(1, 8):
         arguments = [BUFFERS[number * 5 % 32], 4096]

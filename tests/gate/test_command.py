@@ -152,7 +152,7 @@ def verdicts(done: Outcome) -> dict[str, str]:
 def test_every_verdict_against_a_revision(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The gate calls 2 % more work slower, and refuses wrong, less precise and broken versions.
+    """A version with 2 % more work is slower; wrong, less precise and broken ones are refused.
 
     An unchanged submission is not evaluated. New and removed submissions are mentioned. Under
     GitHub Actions, each verdict is an annotation of the submission's file, and the table is in the

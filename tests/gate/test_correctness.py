@@ -82,7 +82,10 @@ def test_what_is_not(base: Report, head: Report) -> None:
 
 
 def test_own_configuration_that_is_lost_on_another_device() -> None:
-    """The problem's own configuration is compared although the case's id differs on a GPU."""
+    """The gate compares the own configuration of two reports, although its case ids differ.
+
+    The simulator may run that configuration at reduced sizes, and a GPU runs it at native ones.
+    """
     base = passed(case("passed", "native", label="native"))
     worse = what_got_worse(base, report(case("failed", "reduced", label="reduced")))
     assert worse is not None
@@ -90,7 +93,7 @@ def test_own_configuration_that_is_lost_on_another_device() -> None:
 
 
 def test_line_to_blame_is_the_submissions_own() -> None:
-    """The reason has the line of a new finding in the submission's file, but not in a header."""
+    """A new finding's line is reported only if it is in the submission's file, not in a header."""
     for file, line in (("/x/mine.py", 12), ("/x/vector.cuh", None)):
         head = report(case("failed", findings=(finding("error", "memcheck", file),)))
         worse = what_got_worse(passed(RIGHT), head)

@@ -33,7 +33,10 @@ def check_out(repository: Repository) -> None:
 def test_attributes_of_a_change_change_neither_version(
     repository: Repository, attribute: str
 ) -> None:
-    """A .gitattributes file in a change does not affect the verdicts `slower` and unchanged."""
+    """A .gitattributes file in a change does not affect how the gate compares versions.
+
+    The gate still sees that a submission is unchanged, or that it is slower.
+    """
     attributes = repository.folder / ".gitattributes"
     attributes.write_text(f"flat_index.py text {attribute}\n")
     # The author's own file need not follow the attribute. A fresh checkout does.
@@ -61,7 +64,7 @@ def test_attributes_of_a_change_change_neither_version(
 def test_what_replaces_an_object_is_not_it(repository: Repository) -> None:
     """The gate ignores git's refs/replace/ when it reads the base.
 
-    Otherwise, anyone who can write there could choose the base.
+    Otherwise, anyone who can write these refs could choose the base.
     """
     (repository.folder / "other").write_text("x = 1\n")
     repository.git("hash-object", "-w", "other")
@@ -73,7 +76,10 @@ def test_what_replaces_an_object_is_not_it(repository: Repository) -> None:
 
 @pytest.mark.thorough
 def test_base_that_cannot_be_read_fails(repository: Repository) -> None:
-    """The verdict is `missing` if the base does not parse, and `new` if it was not a submission."""
+    """The gate's verdict on a file is `missing` if the base's version of it does not parse.
+
+    If the base's version is not a submission, the verdict is `new`.
+    """
     repository.write({"flat_index": "class ModelNew(:\n", "dilated": "x = 1\n"})
     commit(repository)
     repository.write({"flat_index": text_of("flat_index"), "dilated": text_of("dilated")})
@@ -149,7 +155,10 @@ def test_commit_that_no_git_would_make_writes_nothing_elsewhere(
 
 @pytest.mark.thorough
 def test_folder_that_became_a_link_is_compared_with_what_it_was(repository: Repository) -> None:
-    """If a link replaces a folder of submissions, its target is compared with that folder."""
+    """If a change replaces a folder of submissions by a link, the gate follows the link.
+
+    It compares the submissions there with those of the old folder.
+    """
     moved = repository.folder / "moved"
     (repository.folder / "submissions").rename(moved)
     (repository.folder / "submissions").symlink_to("moved")

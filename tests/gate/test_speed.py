@@ -76,14 +76,17 @@ def test_few_samples_decide_nothing() -> None:
 def test_counters_decide_where_nothing_was_traded(
     changes: dict[str, int], outcome: str, reason: str
 ) -> None:
-    """A larger counter is slower, a smaller one faster; if both occur, the verdict is ambiguous."""
+    """A version with a larger counter is slower, and one with a smaller counter is faster.
+
+    If one counter grew and another one shrank, the verdict is ambiguous.
+    """
     change = by_counters(replace(BASE, **changes), BASE, 0.01)
     assert change.outcome == outcome
     assert reason in change.reason
 
 
 def test_growth_is_shown_where_counters_disagree() -> None:
-    """An ambiguous change shows the larger growth, not a counter that shrank even more."""
+    """If some counters grew and others shrank, the ratio shown is that of a counter that grew."""
     change = by_counters(replace(BASE, sectors=2000, warp_instructions=100), BASE, 0.01)
     assert change.outcome == "ambiguous"
     assert change.ratio
@@ -143,7 +146,7 @@ def test_results_that_may_not_be_compared(
 
 
 def a_pair(**fields: object) -> Pair:
-    """Return a submission and its base; the fields are those of `Before`."""
+    """Return a submission and its base, which has the given fields of `Before`."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     return Pair("mine", problem, None, Before("ab", "cd", **fields))  # type: ignore[arg-type]
 
@@ -168,7 +171,10 @@ def test_newest_result_of_this_version_is_looked_up(tmp_path: Path) -> None:
 
 
 def measurement(head: Timing, base: Timing, *of_head: str) -> Measurement:
-    """Return one measurement of the times of two versions; `of_head` are the new one's findings."""
+    """Return one measurement of the times of a new version and its base.
+
+    `of_head` are the findings about the new version.
+    """
     conditions = Conditions("NVIDIA H200", "580", "13.0", "2.11", "9.19", 1980, 500, 50, 4300)
     timings = {"head": head, "base": base, "eager tf32": timing(4.24)}
     now = "2026-11-21T20:15:00+00:00"

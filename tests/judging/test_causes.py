@@ -38,7 +38,7 @@ def test_race_explains_reads_of_unwritten_memory(cause: Finding, line: int, foll
 
 
 def test_used_value_that_is_undefined_is_an_error() -> None:
-    """A synccheck warning becomes an error beside wrong numbers; a racecheck warning does not."""
+    """Warnings of synccheck, but not of racecheck, become errors in a case with wrong numbers."""
     shuffle = in_kernel("synccheck", "takes an undefined value from lane 20", 3, "warning")
     race = in_kernel("racecheck", "no __syncwarp() between them", 4, "warning")
     blamed, other = with_used_values([shuffle, race])

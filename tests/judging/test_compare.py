@@ -18,7 +18,10 @@ SHAPE = (2, 3, 4)
 
 @pytest.fixture
 def oracle() -> Sums:
-    """Return an expected output of sums: 100 terms each, absolute values of 2 in total."""
+    """Return an expected output whose elements are sums of 100 terms.
+
+    The absolute values of an element's terms add up to 2.
+    """
     generator = torch.Generator().manual_seed(0)
     value = torch.rand(SHAPE, generator=generator) + 0.5
     return Sums(
@@ -57,7 +60,7 @@ def test_right_output_is_float32(oracle: Sums) -> None:
 
 @pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
 def test_what_float16_overflows_to_is_float16(oracle: Sums, number: float) -> None:
-    """An infinity or NaN gives class fp16 in a run that overflows float16, and none elsewhere."""
+    """An infinity or NaN has class fp16 in a run that overflows float16, else no class."""
     actual = changed(oracle, (1, 2, 3), number)
     assert compare(actual, oracle, is_beyond_half=True).precision == "fp16"
     assert compare(actual, oracle).precision is None
@@ -100,7 +103,10 @@ def test_worst_is_a_fraction_of_the_float32_bound(oracle: Sums) -> None:
 
 
 def test_beyond_every_bound_is_a_mismatch(oracle: Sums) -> None:
-    """A mismatch has the first wrong index, both values there, and the number of wrong elements."""
+    """A mismatch has the first wrong index, the right and the wrong value, and a count.
+
+    The count is the number of wrong elements.
+    """
     actual = changed(oracle, (1, 2, 3), 9.0)
     actual[0, 1, 2] = -7.0
     result = compare(actual, oracle)

@@ -57,9 +57,9 @@ def test_default_that_every_failing_case_leaves_out_is_named() -> None:
     ],
 )
 def test_nothing_is_said_where_it_may_be_chance(others: list[CaseOutcome]) -> None:
-    """A default is not named if the failures may be unrelated to it.
+    """A wrong default is not named if the failures may have another reason.
 
-    About half of the cases omit an argument, whatever the mistake is.
+    About half of the cases omit an argument, so those that fail may omit it by chance.
     """
     failed = [*FAILED, *(each for each in others if each.report.verdict == "failed")]
     assert wrong_defaults(failed, [*FAILED, *others]) == ""

@@ -37,7 +37,7 @@ def diagnose(runs: Sequence[WrongRun], passed: Sequence[Computation] = ()) -> Di
 
 
 def operands_of(case: Case, name: str) -> Gather:
-    """Return the weights and inputs of a case, as the computation of a transposed convolution."""
+    """Return a case's transposed convolution, with the weights and inputs of one run."""
     problem = load(REFERENCE / f"{name}.py")
     values = values_for(problem, case, runs_for(problem)[1])
     weight = values.weights["conv1d_transpose.weight"]
@@ -114,7 +114,7 @@ def wrong(rights: list[Right]) -> dict[str, list[WrongRun]]:
 def test_each_mistake_is_diagnosed_as_itself(
     rights: list[Right], wrong: dict[str, list[WrongRun]], mistake: Mistake[Gather]
 ) -> None:
-    """Each known mistake is diagnosed as itself, without alternatives, from all wrong outputs."""
+    """All wrong outputs of a known mistake give that mistake as diagnosis, without alternatives."""
     runs = wrong[mistake.name]
     assert runs, "no case of the grid shows this mistake"
     shown = {id(run.right) for run in runs}
@@ -268,7 +268,7 @@ def test_tail_of_the_flat_output_not_written(grid: list[Gather]) -> None:
 
 
 def test_tails_of_several_outputs_are_told_by_the_first(grid: list[Gather]) -> None:
-    """The diagnosis describes the tail of the first output if outputs have different tails."""
+    """If outputs have different unwritten ends, the diagnosis describes the end of the first."""
     runs: list[WrongRun] = []
     for operands in [o for o in grid if o.sizes.batch == 3 and o.sizes.output_length > 9][:2]:
         actual = operands.output().float().contiguous()

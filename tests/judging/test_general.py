@@ -149,12 +149,18 @@ UNNAMED = [("gelu", "by a sigmoid"), ("softmax", "without the last term")]
 
 
 def seen(name: str, wrong: str, folder: Path) -> list[Seen]:
-    """Return the first wrong output of each case, for some cases that a wrong version fails."""
+    """Return wrong outputs of a wrong version of a reference: the first one of each case.
+
+    At most `CASES` cases are returned.
+    """
     return seen_of(REFERENCES / f"{name}.py", VERSIONS[name].wrong[wrong], folder)
 
 
 def seen_of(path: Path, forward: str, folder: Path) -> list[Seen]:
-    """Return the first wrong output of each of some cases, for a reference with another forward."""
+    """Return wrong outputs of a reference whose forward is replaced: the first one of each case.
+
+    At most `CASES` cases are returned.
+    """
     reference, other = load(path), version(path, forward, folder)
     # In reverse order, small cases come first, except for the random ones.
     cases = [case for case in reversed(every_case(reference)) if case.label != "random"]
@@ -183,7 +189,10 @@ def _first_wrong(reference: Problem, other: Problem, case: Case) -> Seen | None:
     ],
 )
 def test_mistakes_of_any_reference_have_names(name: str, wrong: str, tmp_path: Path) -> None:
-    """The diagnosis names the mistake in a reference's version, with its operand and dimension."""
+    """The diagnosis of a wrong version of a reference names the mistake.
+
+    Its advice says in which operand, dimension or line the mistake is.
+    """
     diagnosis = guess(seen(name, wrong, tmp_path))
     title, words = NAMES[name, wrong]
     assert diagnosis is not None
@@ -208,9 +217,9 @@ def test_mistakes_in_a_call_are_told_with_its_line(wrong: str, tmp_path: Path) -
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", STATISTICS)
 def test_mistake_in_all_layers_of_a_kind_is_named(name: str, tmp_path: Path) -> None:
-    """Running statistics in all norms of a reference are named, although norms are on two lines.
+    """A wrong use of running statistics in two batch norms on two lines is one diagnosis.
 
-    The statistics may be the initial ones, or the ones that the call has updated.
+    The norms use the initial statistics, or those that the call has updated.
     """
     path = tmp_path / "norms.py"
     path.write_text(TWO_NORMS)

@@ -177,7 +177,10 @@ class Bench:
         self._problem.write_text(REFERENCE)
 
     def report(self, way: str) -> Report:
-        """Return the report on a body of forward in three cases, one the problem's own."""
+        """Return the report on a submission with one body of forward.
+
+        It has three cases, one of them the problem's own configuration.
+        """
         # All files have one name and differ in the last line only, so the extension is built once.
         path = self._folder / way / "submission.py"
         path.parent.mkdir(exist_ok=True)
@@ -242,17 +245,17 @@ def test_work_of_a_library_is_none_of_its_own(bench: Bench) -> None:
 
 
 def test_constants_of_the_host_are_no_answers(bench: Bench) -> None:
-    """A host tensor of one repeated number does not count as an output from the host."""
+    """A tensor of one repeated number that is made on the host is not an output from the host."""
     assert bench.report("constants").verdict == "passed"
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("way", ["by_version", "by_sample"])
 def test_remembered_output_is_wrong(bench: Bench, way: str) -> None:
-    """A submission that returns remembered outputs fails.
+    """A submission fails if it returns the output of an earlier call for new values.
 
-    One submission compares the version counter, which some changes leave alone. The other compares
-    a sample of the input, and gets nearly equal values.
+    One submission recognises values by their version counter, which some changes do not increase.
+    The other one compares a few numbers, and is later given nearly equal values.
     """
     report = bench.report(way)
     assert report.verdict == "failed"
@@ -260,7 +263,10 @@ def test_remembered_output_is_wrong(bench: Bench, way: str) -> None:
 
 
 def test_honest_habits_are_fine(bench: Bench) -> None:
-    """Harmless settings are reported without failing; a bias or a cast in torch is not counted."""
+    """Harmless settings are reported, and the submission passes.
+
+    Adding a bias or casting in torch does not lower its share of the work.
+    """
     report = bench.report("honest")
     assert report.verdict == "passed"
     assert report.own_work == 1.0
@@ -301,7 +307,10 @@ def test_products_summed_are_a_librarys(name: str) -> None:
 
 
 def test_names_that_only_look_like_it() -> None:
-    """Operators that move numbers do not compute; sums and norms do, but are not a library's."""
+    """Sums and norms count as computing, but not as a library's work.
+
+    Operators that only move numbers, such as `copy_`, do not count as computing.
+    """
     assert not any(is_library(f"aten::{name}") for name in ("add_", "sum", "unfold", "norm"))
     assert not any(computes(f"aten::{name}") for name in ("copy_", "cat (complex)", "_to_copy"))
     assert all(computes(f"aten::{name}") for name in ("mul", "addcmul_", "exp", "sum", "where"))

@@ -69,7 +69,7 @@ def test_wrong_element_is_placed_in_the_whole(
 def test_loosest_slice_decides_the_class(
     right: tuple[Problem, Case, Run, Values, torch.Tensor],
 ) -> None:
-    """A single row of bfloat16 precision lowers the class of the whole output."""
+    """If one row of an output has bfloat16 precision, the whole output has that class."""
     problem, case, run, values, output = right
     output[1] = output[1].bfloat16().float()
     found = judge(problem, case, run, values, output, CPU)

@@ -41,7 +41,10 @@ def found(given: Operands, used: Operands) -> dict[str, Rounding]:
 @pytest.mark.parametrize("how", ROUNDED)
 @pytest.mark.parametrize("bits", range(8, 21))
 def test_rounded_weights_are_named(bits: int, how: How, positive: bool) -> None:
-    """Weights of 8 to 20 bits, rounded to nearest or to zero, are found; the input is not."""
+    """Weights of 8 to 20 bits are found, whether rounded to nearest or towards zero.
+
+    No rounding of the input is found.
+    """
     w, x = drawn(positive=positive)
     told = found((w, x), (ROUNDED[how](w, bits), x))
     assert set(told) == {"weight"}
@@ -151,7 +154,7 @@ def test_few_operands_or_no_error_accuse_nobody() -> None:
     ("bits", "precision"), [(20, "tf32"), (11, "tf32"), (10, "bf16"), (8, "bf16")]
 )
 def test_class_has_no_more_bits_than_the_operands(bits: int, precision: str) -> None:
-    """Operands rounded to 11 bits or more give the class tf32, and to fewer bits bf16."""
+    """The operand with the fewest bits gives the class: tf32 for at least 11 bits, else bf16."""
     assert (
         class_of([Rounding("input", 20, "zero", 9.0), Rounding("weight", bits, "zero", 9.0)])
         == precision

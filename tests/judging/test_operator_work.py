@@ -139,7 +139,7 @@ def test_operands_do_not_go_to_the_host() -> None:
 
 
 def test_what_a_reference_only_looks_at_is_no_work() -> None:
-    """Views and operators on a single number in a reference do not count as work.
+    """Views in a reference, and operators on a single number, do not count as work.
 
     If torch runs all other operators, the submission's share is 0.
     """
@@ -159,7 +159,10 @@ def test_what_a_reference_only_looks_at_is_no_work() -> None:
 
 
 def test_products_that_are_counted_otherwise_are_left_all_the_same() -> None:
-    """A convolution of the same size counts as the reference's, whatever its count of products."""
+    """A convolution by torch counts as the reference's if both have the same number of elements.
+
+    The device may count fewer products for it than the reference has.
+    """
     turned = (Operation("aten::convolution", 4096, 4096, PRODUCTS),)
     during = (Work("operator", "aten::convolution", 1, 4096, PRODUCTS // 50), KERNEL)
     judged = judge_operators(turned, OPERANDS, during, (), torch.ones(4096), None)
@@ -191,7 +194,10 @@ def test_operator_of_uncounted_products_is_known_by_its_elements() -> None:
 
 @pytest.mark.parametrize("large_first", [True, False])
 def test_layer_of_the_size_that_torch_ran_is_the_one_left(*, large_first: bool) -> None:
-    """The larger of two layers does not count as both, whatever their order is."""
+    """If torch runs the larger of two layers, only that layer counts as left to torch.
+
+    The order of the two layers does not matter.
+    """
     small = Operation("aten::addmm", BATCH * 8, BATCH * FEATURES, BATCH * FEATURES * 8)
     heads = (REFERENCE[0], small) if large_first else (small, REFERENCE[0])
     during = (Work("operator", "aten::addmm", 1, BATCH * FEATURES, PRODUCTS), KERNEL)
@@ -202,16 +208,20 @@ def test_layer_of_the_size_that_torch_ran_is_the_one_left(*, large_first: bool) 
 
 
 def judged_layers(outputs: int, *ran: Work) -> Judged:
-    """Return the judgement of two linear layers and a relu, where the first layer varies."""
+    """Return the judgement of torch's work for a reference of two linear layers and a relu.
+
+    The first layer has the given number of outputs.
+    """
     made = BATCH * outputs
     first = Operation("aten::addmm", made, max(made, BATCH * FEATURES), made * FEATURES)
     return judge_operators((first, *REFERENCE), OPERANDS, ran, (), OUTPUT, None)
 
 
 def test_own_configuration_decides_what_the_kernels_stand_for() -> None:
-    """Calls divide the work alike if torch ran the same operators, and launched kernels.
+    """A case divides the work like the own configuration if torch does no more in it.
 
-    One product for both layers is something else, though it is one call as well.
+    The case must also launch a kernel. A matrix product that computes two layers is more than a
+    product that computes one of them, although each is a single call.
     """
     one = Work("operator", "aten::addmm", 1, BATCH * FEATURES, PRODUCTS)
     relu = Work("operator", "aten::relu", 1, BATCH * OUTPUTS)
@@ -232,7 +242,10 @@ def test_own_configuration_decides_what_the_kernels_stand_for() -> None:
 
 
 def test_work_of_the_host_is_not_torchs() -> None:
-    """A call falls back to torch only if nothing else than torch did its work."""
+    """A judgement is about torch's work (`is_of_torch`) only if no output came from the host.
+
+    If neither torch nor a kernel did any work, it is not about torch's work either.
+    """
     relu = Work("operator", "aten::relu", 1, BATCH * OUTPUTS)
     reference = REFERENCE[1:]
     host = Work("copy", FROM_HOST, 1, 1 << 14)
@@ -243,7 +256,10 @@ def test_work_of_the_host_is_not_torchs() -> None:
 
 
 def test_choices_grow_with_the_reference() -> None:
-    """Many launches may choose among known addresses if the reference has as many operators."""
+    """Many launches may choose among known addresses if the reference has many operators.
+
+    If values are copied from the host instead, there is a finding even for many operators.
+    """
     chosen = Work("copy", CHOSEN, 1, 1 << 13)
     for operators, is_told in ((2, True), (400, False)):
         reference = REFERENCE * (operators // 2)

@@ -118,7 +118,7 @@ def test_bound_fails_for_a_worse_class(
     to: Callable[[Tensor], Tensor],
     tighter: PrecisionClass,
 ) -> None:
-    """Operands of less precision exceed a tighter class's bound in some case."""
+    """If operands have less precision, some case's output exceeds the tighter class's bound."""
     worst = max(
         fraction(
             rounded(case, values, to),
@@ -211,7 +211,10 @@ def test_magnitude_is_the_sum_of_absolute_terms(problem: Problem, cases: tuple[C
 
 
 def test_an_output_without_terms_must_be_zero(problem: Problem, cases: tuple[Case, ...]) -> None:
-    """Elements without terms, which a stride leaves, may only have an error of underflow."""
+    """The bound of an output element without terms only allows an error of underflow.
+
+    A stride larger than the kernel leaves such elements.
+    """
     case = next(c for c in cases if Convolution.of(c).kernel_size < Convolution.of(c).stride)
     values = values_for(problem, case, runs_for(problem)[0])
     oracle = expected(problem, case, values.weights, values.inputs)
@@ -223,7 +226,7 @@ def test_an_output_without_terms_must_be_zero(problem: Problem, cases: tuple[Cas
 
 
 def test_gamma_is_highams() -> None:
-    """Higham's gamma is n u / (1 - n u), and infinite from n u = 1 on."""
+    """Higham's gamma is n u / (1 - n u), and infinite if n u is at least 1."""
     assert float(gamma(torch.tensor(3.0, dtype=torch.float64), 0.125)) == 0.375 / 0.625
     assert float(gamma(torch.tensor(8.0), 0.125)) == float("inf")
 

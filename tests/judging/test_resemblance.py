@@ -98,7 +98,7 @@ def runs(change: Callable[[Tensor], Tensor]) -> list[WrongRun]:
 
 @pytest.mark.parametrize("factor", [2.0, -1.0, 0.125])
 def test_one_factor_is_told(factor: float) -> None:
-    """Outputs that are a common multiple of the right ones are diagnosed as scaled."""
+    """Outputs that are all the same multiple of the right ones are diagnosed as scaled."""
     found = diagnose(runs(lambda y: factor * y), MISTAKES)
     assert found is not None
     assert found.name == "output scaled"
@@ -117,7 +117,7 @@ def test_number_that_is_added_to_each_channel_is_told() -> None:
 
 
 def test_edges_are_told_where_a_tap_lies_outside() -> None:
-    """Errors only where a tap lies outside the input are diagnosed as that part."""
+    """If all errors are where a tap lies outside the input, the diagnosis names that part."""
     edge = "where a tap lies outside of the input"
     found = runs(lambda y: y)
     for run in found:

@@ -135,7 +135,7 @@ def test_missing_parameter_is_named() -> None:
 
 
 def test_other_sizes_are_in_no_other_order() -> None:
-    """The error mentions another order of sizes only if the sizes are the same."""
+    """The error says that a parameter's sizes are in another order only if the sizes are equal."""
     with pytest.raises(WeightsMismatchError) as raised:
         match_weights(REFERENCE, {"weight": other(6, 4, 5), "bias": other(6)})
     assert "order" not in str(raised.value)
@@ -152,9 +152,9 @@ def test_dimensions_of_one_in_another_place_are_a_mistake() -> None:
 
 
 def test_unused_weight_may_be_missing() -> None:
-    """A weight that no output depends on needs no parameter, and takes none from other weights.
+    """A weight that no output depends on needs no parameter in the submission.
 
-    Other weights still need a parameter.
+    The submission's parameters are left to the other weights, which still need one each.
     """
     reference = {"proj.bias": BIAS, **REFERENCE}
     theirs = {"kernel": other(4, 6, 3), "offset": other(6)}

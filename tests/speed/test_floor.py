@@ -19,7 +19,7 @@ PROBLEM = load(REFERENCE / "conv_transpose1d.py")
 def test_flops_are_those_of_terms_that_exist(case: Case) -> None:
     """The floor's operations are two for each product that the reference sums.
 
-    The reference itself counts the products if all weights and inputs are 1.
+    The test counts the products by the reference's output for weights and inputs of 1.
     """
     model = PROBLEM.model(**{**case.arguments, "bias": False}).double()
     torch.nn.init.ones_(next(model.parameters()))

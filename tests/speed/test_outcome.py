@@ -47,7 +47,10 @@ MEASURED = Measurement(
 def test_speedup_is_over_the_fastest_baseline_of_the_class(
     precision: Precision, baseline: str, speedup: float
 ) -> None:
-    """The speedup is over the fastest fp32 baseline for class fp32, and over TF32 for others."""
+    """A submission of class fp32 is compared with the fastest fp32 baseline.
+
+    A submission of another class is compared with the TF32 baseline.
+    """
     result = speed_result(CHECKED, precision, MEASURED)
     assert (result.precision, result.baseline) == (precision, baseline)
     assert result.speedup == pytest.approx(speedup)

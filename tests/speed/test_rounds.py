@@ -22,7 +22,10 @@ PROBLEM = load(REFERENCE / "conv_transpose1d.py")
 
 
 def test_rounds_have_what_checks_have() -> None:
-    """Timed calls get the checked distributions of inputs that fit fp16, mostly the problem's."""
+    """Timed calls get every distribution of inputs that checks use and that fits float16.
+
+    About 80 % of them get the problem's own uniform distribution.
+    """
     chance = random.Random(3)  # noqa: S311 - nothing is secret here
     drawn = [any_distribution(PROBLEM, chance) for _ in range(2000)]
     assert set(drawn) == {run.distribution for run in runs_for(PROBLEM) if not run.is_beyond_half}
@@ -42,7 +45,10 @@ def test_rounds_have_what_checks_have() -> None:
     ],
 )
 def test_values_are_of_their_kind(distribution: Distribution, least: float, most: float) -> None:
-    """Inputs of timed calls are in the range of their distribution, and exact values are odd."""
+    """Inputs of timed calls are in the range of their distribution.
+
+    Inputs of the distribution `exact` are odd integers.
+    """
     x = torch.empty(2, 3, 500)
     draw(distribution, x, torch.Generator().manual_seed(1))
     assert x.min() >= least

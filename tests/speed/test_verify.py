@@ -44,7 +44,7 @@ class Right:
     def largest_error(self, y: Tensor, precision: Precision = "fp32") -> float:
         """Return the largest error of checksums with eight choices of random signs.
 
-        Under one choice of signs in a hundred, errors nearly cancel.
+        Errors nearly cancel under about one of a hundred choices of signs.
         """
         return max(self.error(y, precision) for _ in range(_DRAWS))
 

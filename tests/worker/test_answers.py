@@ -95,7 +95,7 @@ def test_what_a_worker_says_is_accepted(step: str, message: Message) -> None:
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_name(step: str, message: Message, words: str) -> None:
-    """A worker's answer of any other form is refused, with a message that names the wrong part."""
+    """A worker's answer with a malformed part is refused, with a message that names the part."""
     with pytest.raises(ProtocolError, match=words):
         check(step, NONCE, message)
 
@@ -137,7 +137,10 @@ def test_findings_are_bounded_where_they_arrive() -> None:
     ],
 )
 def test_request_to_build_is_looked_at(changes: dict[str, Any], words: str) -> None:
-    """A worker's request for a build is checked, because a submission may have sent it."""
+    """A worker's request for a build is refused if its form is wrong.
+
+    A submission may have sent the request itself.
+    """
     assert extension_of(BUILD).name == "mine"
     with pytest.raises(ProtocolError, match=words):
         extension_of({**BUILD, **changes})

@@ -69,7 +69,7 @@ def test_own_definition_comes_first(tmp_path: Path) -> None:
 
 
 def test_list_that_is_changed_is_a_copy(tmp_path: Path) -> None:
-    """A change of a list constant ends with the configuration: the next one gets a new copy."""
+    """If a submission changes a list constant, the next configuration gets a new copy of it."""
     sizes = {"sizes": "[1, 2]"}
     found = module(tmp_path, MODEL.format(expression="sizes.append(3) or sizes"), **sizes)
     for _ in range(2):
@@ -85,7 +85,10 @@ def test_name_of_neither_file_is_pythons_error(tmp_path: Path) -> None:
 
 
 def test_execution_that_failed_is_tried_again(tmp_path: Path) -> None:
-    """Constants that the file refuses at import are refused again, and the next constants work."""
+    """If a submission raises at import for a constant, it raises again when configured again.
+
+    A later configuration with another constant works.
+    """
     text = "assert dim % 4 == 0, dim\n" + MODEL.format(expression="dim")
     found = module(tmp_path, text, dim="4")
     refused: dict[str, Any] = {"dim": "5"}

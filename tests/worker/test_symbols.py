@@ -43,7 +43,7 @@ def _real_runtime() -> Path:
 def test_functions_of_a_gpus_libraries_are_told(tmp_path: Path) -> None:
     """An extension's undefined functions that a loaded CUDA library provides are listed.
 
-    Functions that are missing everywhere, or that every process has, are not.
+    Undefined functions that are missing everywhere, or that every process has, are not listed.
     """
     (tmp_path / "used.cpp").write_text(SOURCE)
     (tmp_path / "script.py").write_text(SCRIPT)
