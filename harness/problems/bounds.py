@@ -24,7 +24,7 @@ class Traced:
         graph: The graph that `rounding.propagate.trace` returned.
         tensors: Arguments of the graph: weights, other tensors of the model, and inputs;
             floating-point ones are float64.
-        names: For each argument of the graph, the reference's name of it.
+        names: The reference's name of each argument of the graph.
     """
 
     graph: GraphModule
@@ -61,10 +61,11 @@ class Arithmetic:
 
     Attributes:
         roundoff: Unit roundoff of the format.
-        roundings: How many roundings to the format affect a product: those of operands, and that of
-            the output.
-        accumulation: Unit roundoff of the products and their sum.
-        extra_terms: A number added to n in gamma_n(`accumulation`), as room for further errors.
+        roundings: Number of roundings to the format that affect a product: 0, 2 (both operands), or
+            3 (both operands and the output).
+        accumulation: Unit roundoff with which the products and their sum are computed.
+        extra_terms: A number that is added to n in gamma_n(`accumulation`), to allow for further
+            errors.
         smallest: Absolute error of an operand that is too small for the relative error `roundoff`.
     """
 
@@ -100,7 +101,7 @@ class Expected(Protocol):
         """The reason why the error bound is only an estimate; empty if the bound is rigorous."""
 
     def bound(self, arithmetic: Arithmetic) -> Tensor:
-        """Return the largest error of each element in an arithmetic.
+        """Return the largest error that a computation in `arithmetic` may have in each element.
 
         The errors are absolute; float64, in the output's shape.
         """
@@ -166,8 +167,9 @@ def largest_error(
 
         |error| <= ((1 + v)**c - 1 + gamma_n(u) (1 + v)**c) * magnitude
 
-    Operands, products and outputs may be too small for a relative error. With an absolute error a
-    of an operand, a (|x| + |w| + 1) is added for each term and the output.
+    Operands, products and outputs that are too small for a relative error have an absolute error of
+    at most a = `arithmetic.smallest`. To cover these errors, a (|x| + |w| + 1) is added once for
+    each term and once for the output.
 
     Args:
         arithmetic: The arithmetic of the computation.

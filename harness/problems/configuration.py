@@ -25,8 +25,8 @@ class Configuration:
         arguments: Constructor arguments by name, as both `Model` and `ModelNew` get them.
         input_shapes: Shapes of the tensors among the inputs of forward, in order.
         input_dtypes: Dtypes of these tensors, in the same order, such as "float32".
-        constants: Values, by name, of those constants that differ from the reference's file
-            (`constants.constants_of`).
+        constants: Values, by name, of the constants whose values differ from those in the
+            reference's file (`constants.constants_of`).
         numbers: Inputs of forward that are not tensors, by their position among all inputs.
     """
 

@@ -139,7 +139,7 @@ def with_constants(tree: ast.Module, values: Mapping[str, int]) -> ast.Module:
 def _has_any(statement: ast.stmt, places: Container[int]) -> bool:
     """Return whether a statement contains a node whose id is in `places`.
 
-    Most statements of a file are classes. They contain no constants and need not be copied.
+    A class contains no constants, so it is not searched, and `with_constants` does not copy it.
     """
     return _states(statement) and any(id(node) in places for node in ast.walk(statement))
 
@@ -152,7 +152,7 @@ def _states(statement: ast.stmt) -> bool:
 def _places(
     tree: ast.Module, functions: Collection[str] = _READERS
 ) -> Iterator[tuple[str, ast.expr]]:
-    """Yield name and node of each expression that `functions` read and that may be a constant."""
+    """Yield the name and the syntax node of each possible constant that `functions` read."""
     readers = [*_readers(tree, functions)]
     read = _names_read(tree, readers)
     found = set()

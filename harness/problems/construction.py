@@ -15,7 +15,8 @@ def own_call(
 ) -> ConstructorCall:
     """Return the call that constructs `ModelNew` with the reference's own arguments.
 
-    It is KernelBench's own, positional call if that call means the same to the submission.
+    It is the call that KernelBench makes, if that call gives the same values to the same parameters
+    of `ModelNew`.
 
     Args:
         problem: The reference, with the constants of the case.
@@ -23,8 +24,9 @@ def own_call(
         arguments: The reference's own arguments that the submission's constructor takes, by name.
 
     Returns:
-        The arguments that `get_init_inputs()` returns. If the submission orders its parameters
-        differently, lacks some or requires others, all `arguments` as keywords.
+        KernelBench's call, with the arguments that `get_init_inputs()` returns. If the submission
+        orders its parameters differently, lacks some or requires others, a call that passes all
+        `arguments` as keywords.
     """
     call = problem.init_inputs
     names = problem.parameter_names[: len(call.positional)]

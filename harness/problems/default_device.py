@@ -1,4 +1,4 @@
-"""Calls of a reference's functions that ignore the devices which the reference names."""
+"""Calls of a reference's functions in which the devices that the reference names are ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def on_default_device(make: Callable[[], T]) -> T:
-    """Call a function of a reference, in which all devices that it names are ignored.
+    """Call a function of a reference; the devices that the function names are ignored.
 
     Tensors are made on the default device, which the harness sets: meta to read shapes, the CPU to
     compute expected outputs. The harness copies the inputs to the submission's device itself.

@@ -1,4 +1,4 @@
-"""Search for submission files; their constructors' parameters are read without importing them.
+"""Search for submission files, whose constructor parameters are read without an import.
 
 A submission is untrusted, so all information about it is read from its text and syntax tree.
 """
@@ -175,7 +175,7 @@ def fits(submission: Submission, problem: Problem, problems: Iterable[Problem] =
 
     Constructor arguments are passed by name. A submission may lack a parameter of the problem's
     `Model` only if the problem leaves it at `Model`'s default. If the problem's family has a
-    neutral value for the parameter (one without effect), the default must be that value.
+    neutral value for the parameter (one without effect), that default must be the neutral value.
 
     Args:
         submission: The submission.

@@ -186,9 +186,10 @@ def sparse(
     """Return weights with at most two non-zero elements in each row of a matrix.
 
     Other parameters stay within 0.5 of their initial value. Every layer multiplies the error bound
-    by a row's sum of absolute weights. It multiplies the values only by the root of the row's sum
-    of squares. With many small weights, the bound of a deep model therefore exceeds its output.
-    With two terms a row, the bound stays small enough to reject wrong outputs.
+    by a row's sum of absolute weights. The layer multiplies the values only by the root of the
+    row's sum of squares. With many small weights, the bound of a deep model therefore exceeds its
+    output. With two non-zero weights in each row, the bound stays small enough to reject wrong
+    outputs.
     """
     weights = as_initialised(model, configuration, generator)
     for name, value in model.named_parameters():
@@ -287,8 +288,8 @@ def _magnitude(lowest: float, highest: float, generator: Generator) -> float:
 def _ties(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Return few distinct values, each of which occurs often, so that the maximum is never unique.
 
-    A tensor of more than 256 elements contains only 1 and -1: a missing factor then changes even a
-    product of thousands of numbers visibly.
+    A tensor of more than 256 elements contains only 1 and -1. Even in a product of thousands of
+    them, a missing factor has a visible effect.
     """
     if math.prod(shape) > _FEW:
         return _signs(shape, generator)
@@ -306,9 +307,10 @@ def _integers(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _spike(shape: tuple[int, ...], generator: Generator) -> Tensor:
-    """Draw normal numbers, set one random element to 100, and set the ends to thousands.
+    """Draw normal numbers, set one random element to 100, and give the ends far larger values.
 
-    The ends are the three elements that `_set_ends` sets. They have both signs.
+    The ends are the three elements that `_set_ends` sets. Their absolute values lie between 4096
+    and 8192, and one of them differs in sign from the two others.
     """
     values = _normal(shape, generator)
     if values.numel() > 1:
@@ -331,11 +333,12 @@ def _bump(shape: tuple[int, ...], generator: Generator) -> Tensor:
 
 
 def _set_ends(values: Tensor, ends: Tensor, generator: Generator) -> None:
-    """Set three elements in place: the end of the first slice, and both ends of the last slice.
+    """Set three elements in place: the last of the first row, the first and last of the last row.
 
-    The slices are those of dimension 0. Each element becomes a number of `ends`, reduced at random
-    by up to a half so that tensors differ. The numbers have 8 bits, which bfloat16 represents
-    exactly: the error of rounding such large numbers would hide everything beside them.
+    A row is `values[i]`, a slice along dimension 0. Each of the three elements gets its number of
+    `ends`, reduced at random by up to a half so that tensors differ. The reduced numbers have 8
+    bits, so bfloat16 represents them exactly. The rounding error of such large numbers would hide
+    the errors of the other elements.
     """
     size = values[0].numel()
     heights = ends * (1 - _counted(64, (3,), generator) / 128)

@@ -13,11 +13,11 @@ class Factor:
     Attributes:
         name: Name of the operand in reports.
         values: The operand's elements; float32, of any shape.
-        image: Function from other elements of this operand to the output that they give while the
-            other operand stays; float64.
+        image: Function from new values of this operand to the output that they give with the other
+            operand unchanged; float64.
         adjoint: The adjoint of `image`, a function from output errors to a tensor in the shape of
-            `values`. For each element, it sums the errors, each times the element's coefficient in
-            that output; float64.
+            `values`. For an element of the operand, the result is the sum, over all outputs, of
+            error times the element's coefficient in that output; float64.
     """
 
     name: str

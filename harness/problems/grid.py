@@ -1,9 +1,9 @@
 """Parameter cases: the configurations that a submission is checked with.
 
-The cases are the problem's own configuration (the sizes in the reference's file) and variations by
-the problem's family. The variations are edges, which are always included, and a covering array over
-everything that the submission's constructor takes. Further cases have sizes around the integers in
-the submission's text, and a few are random.
+The cases are the problem's own configuration (the sizes in the reference's file) and variations of
+it that the problem's family makes. The variations are edges, which are always included, and a
+covering array over everything that the submission's constructor takes. Further cases have sizes
+around the integers in the submission's text, and a few are random.
 """
 
 import hashlib
@@ -180,8 +180,9 @@ def _with_other_layouts(
 ) -> Iterator[Case]:
     """Yield layout cases: the first `grid` case and the problem's `reduced` case.
 
-    A `grid` case is one of the covering array, the `reduced` case is the reference's configuration,
-    cut down. Their inputs get other memory layouts. Nothing is yielded if the family has none.
+    A `grid` case belongs to the covering array; the `reduced` case is the reference's
+    configuration, cut down. The inputs of both cases get other memory layouts. Nothing is yielded
+    if the family has no other layouts.
     """
     if not problem.family.arrangements:
         return
@@ -269,7 +270,7 @@ def searched_case(problem: Problem, configuration: Configuration, seed: int) -> 
 
 
 def case_called(problem: Problem, submission: Submission, name: str, seed: int) -> Case | None:
-    """Return the case of a search that has this id, or None if the id is not that of a search."""
+    """Return the case that a search calls `name`, or None if `name` is not an id of a search."""
     taken = taken_by(submission, problem)
     spelled = name.removeprefix(_SEARCHED)
     configuration = problem.family.spelled(spelled, taken) if spelled != name else None
@@ -346,7 +347,8 @@ def at_native_size(problem: Problem, case: Case) -> Case:
 def _own_at(problem: Problem, case: Case, size: Configuration) -> Case:
     """Return the problem's own case at the sizes of another configuration.
 
-    The constructor call stays of the same kind: KernelBench's own call, or one with keywords.
+    If the case makes KernelBench's constructor call, so does the result; else the result passes all
+    arguments as keywords.
     """
     is_kernelbenchs = case.constructor_call == problem.at(case.constants).init_inputs
     named = ConstructorCall((), dict(size.arguments))

@@ -94,7 +94,7 @@ class ModelInstance:
         return Traced(graph, tensors, names)
 
     def _keep(self, values: Iterable[Tensor]) -> None:
-        """Set the model's tensors that are plain attributes, not parameters or buffers."""
+        """Set the model's plain tensor attributes (neither parameters nor buffers) to `values`."""
         for each, value in zip(self._kept, values, strict=True):
             setattr(each.module, each.name, value)
 

@@ -49,6 +49,6 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_known(name: str) -> bool:
-    """Return whether a package is installed, so that only a module in it can be missing."""
+    """Return whether a package is installed; if so, only a module inside it can be missing."""
     is_loaded = name in sys.modules or name in sys.stdlib_module_names
     return is_loaded or PathFinder.find_spec(name) is not None

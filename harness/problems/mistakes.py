@@ -13,8 +13,8 @@ from torch import Tensor
 class Computation(Protocol):
     """A kernel's computation of one output, in a form that mistakes can change.
 
-    All tensors are float64 on the CPU. The output of `absolute()`, which has the absolute values of
-    all terms, bounds the rounding errors.
+    All tensors are float64 on the CPU. The output of `absolute()`, which sums the absolute values
+    of all terms, gives a bound on the rounding errors.
     """
 
     @property
@@ -23,7 +23,7 @@ class Computation(Protocol):
 
     @property
     def scale(self) -> float:
-        """An upper bound on any sum of at most `terms` terms, whatever a mistake changes."""
+        """An upper bound on the absolute sum of up to `terms` terms, with or without a mistake."""
 
     @property
     def work(self) -> int:

@@ -27,7 +27,8 @@ class Operation:
         made: Number of elements in the call's results.
         elements: Number of elements in the call's largest argument or result.
         products: Number of multiplications; 0 if torch does not count them.
-        met: Shapes of the tensors that the call combined element by element, if there were several.
+        met: Shapes of the tensors that the call combined element by element; empty if it combined
+            fewer than two.
         is_view: True if the result is a view of an argument.
     """
 
@@ -44,9 +45,9 @@ class Work:
     """The work of one call of forward.
 
     Attributes:
-        numbers: Number of elements in the inputs, plus elements in the operators' results, plus
-            multiplications. If the model's parameters have more elements, that number instead.
-            Elements in the model's buffers are added.
+        numbers: The larger of two counts, plus the number of elements in the model's buffers. The
+            first count has the elements of the inputs, the elements of the operators' results, and
+            the multiplications. The second has the elements of the model's parameters.
         operations: The operators that the call runs, in their order.
     """
 

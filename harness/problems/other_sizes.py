@@ -61,8 +61,8 @@ _LIKE_OWN = 0.25
 def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
     """Yield the configuration of the reference's file, with its sizes cut until a call is quick.
 
-    All sizes are cut to a common limit. Constants named after a batch or heads are cut to 4, unless
-    they must equal another size, because they only repeat the same work.
+    All sizes are cut to a common limit. Constants named after a batch or heads only repeat the same
+    work. So they are cut to 4, unless they must equal another size.
 
     Yields:
         The largest quick configuration, then smaller ones.
@@ -119,8 +119,9 @@ class _Company:
 def other_sizes(sizes: Sizes, turns: int) -> Iterator[Configuration]:
     """Yield configurations in which every constant gets each of its test values in turn.
 
-    Test values lie around warps, blocks, vectors and 16 bits. Values that the reference does not
-    accept are skipped. Configurations of small sizes alone follow.
+    Test values lie near the sizes of warps, thread blocks and vectors, or have more than 16 bits.
+    Values that the reference does not accept are skipped. Configurations of small sizes alone
+    follow.
 
     Args:
         sizes: The reference.
@@ -202,7 +203,7 @@ def _any_size(chance: random.Random, most: int) -> int:
 
 
 def _alike(own: Mapping[str, int], name: str, value: int) -> Constants:
-    """Return `value` for all constants whose own value equals that of the constant `name`."""
+    """Return `value` for each constant that equals the constant `name` in the reference's file."""
     return {each: value for each, size in own.items() if size == own[name]}
 
 
@@ -276,11 +277,11 @@ def _around(
     company: _Company,
     chance: random.Random,
 ) -> tuple[Constants, Configuration] | None:
-    """Return constants of which one has a given value, and the configuration that they give.
+    """Return constants, one of which has a given value, and the configuration that they make.
 
-    The other constants get missing values where possible. The candidates for the others range from
-    varied to minimal values. The first candidate that the reference accepts is returned; None if it
-    accepts none.
+    The candidates for the other constants range from varied to minimal values. The first candidate
+    that the reference accepts is returned, with values of `missing` put in where possible. The
+    result is None if the reference accepts no candidate.
 
     Args:
         sizes: The reference.
@@ -329,9 +330,10 @@ def _around(
 
 
 def _multiples(constants: Constants, settings: Mapping[str, int], of: int) -> Constants:
-    """Return the constants with all sizes rounded up to multiples of `of`; `settings` stay.
+    """Return the constants with all sizes rounded up to multiples of `of`.
 
-    For example, channels must be multiples of groups.
+    The constants in `settings`, such as groups, keep their values. For example, channels must be
+    multiples of groups.
     """
     return {
         name: value if name in settings else -(-value // of) * of
@@ -360,7 +362,7 @@ def _filled(
 
 
 def _small(own: Mapping[str, int], chance: random.Random, of: Sequence[int] = _SMALL) -> Constants:
-    """Return a random small value for each size; sizes with equal own values get equal values."""
+    """Return a random small value for each size; sizes that are equal in the file stay equal."""
     sizes = {name: value for name, value in own.items() if _is_size(name, value)}
     small = {value: chance.choice(of) for value in sorted(set(sizes.values()))}
     return {name: small[value] for name, value in sizes.items()}

@@ -382,7 +382,7 @@ def _init_inputs(module: ModuleType, path: Path) -> ConstructorCall:
 def _bind(
     model: type[nn.Module], module: ModuleType, path: Path
 ) -> tuple[ConstructorCall, dict[str, object], dict[str, object]]:
-    """Return the call in get_init_inputs(), all arguments by name, and `Model`'s defaults."""
+    """Return get_init_inputs() as a call, all arguments by name, and the defaults of `Model`."""
     call = _init_inputs(module, path)
     # nn.Module's own signature is (*args, **kwargs), but it accepts no arguments.
     takes_any = model.__init__ is nn.Module.__init__
@@ -477,10 +477,11 @@ class _RandomOperatorFinder(WatchingShapes):
 
 
 def _raised_with_values(problem: Problem, on_meta: Exception) -> Exception | None:
-    """Return the exception that forward raises on the CPU, if it fails on the meta device.
+    """Return the exception that forward raises on the CPU after it failed on the meta device.
 
-    A call of many numbers is not made: it would take long, and most shape errors show on the meta
-    device.
+    The result is None if forward succeeds on the CPU. A call of many numbers is not made, since it
+    would take long, and most shape errors show on the meta device. The result is then `on_meta`, or
+    None if that is a NotImplementedError.
     """
     numbers = sum(math.prod(spec.shape) for spec in problem.inputs)
     if numbers + count_weights(problem.model, problem.arguments) > MOST_NUMBERS:

@@ -41,7 +41,7 @@ def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
 
 
 def named(problems: Sequence[Problem], name: str | None) -> tuple[Problem, ...]:
-    """Return the problem called `name` in a tuple, or all problems if `name` is None.
+    """Return a tuple of the problem called `name`, or of all problems if `name` is None.
 
     Raises:
         UsageError: No problem has that name.

@@ -62,11 +62,11 @@ class ProblemSizes:
 
     @cached_property
     def of_broadcasts(self) -> frozenset[str]:
-        """Names of the constants that are a 1 in a weight's whole shape, as in `(channels, 1, 1)`.
+        """Names of the constants that are 1 in a weight's stated shape, as in `(channels, 1, 1)`.
 
-        With such a 1, a reference states a dimension along which the weight is broadcast. These
-        constants are found by trial: setting one to 2 changes the shape of a weight, but not its
-        rank.
+        Such a 1 marks a dimension along which the reference broadcasts the weight. These constants
+        are found by trial: setting one to 2 changes the shape of a weight, but not its number of
+        dimensions.
         """
         own = self._problem
         ones = [name for name, value in self.constants.items() if value == 1 and "[" in name]
@@ -92,7 +92,7 @@ class ProblemSizes:
 
         - The reference does not accept the constants.
         - torch broadcasts a size 1, such as that of a mask of one row and column, over a size that
-          it should equal. The result then says nothing about the reference's intent.
+          it should equal. The reference then accepts the constants only by accident.
         - The call runs too many operators. Larger constants are then not tried again, as they make
           no loop shorter.
         """

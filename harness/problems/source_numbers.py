@@ -1,4 +1,4 @@
-"""Signs in a submission's text of the sizes and devices that its kernels are made for."""
+"""Hints in a submission's text at the sizes and devices that its kernels are made for."""
 
 from __future__ import annotations
 
@@ -61,6 +61,7 @@ def counts_multiprocessors(text: str) -> bool:
 def multiplies_matrices(text: str) -> bool:
     """Return whether a text names a tensor-core instruction: mma, wmma or wgmma.
 
-    The simulator computes the many products of such an instruction in little time.
+    The simulator computes the products of such an instruction fast, so the submission gets larger
+    cases (`Family.many_turns`).
     """
     return bool(_MATRIX_INSTRUCTION.search(without_comments(text)))

@@ -1,4 +1,4 @@
-"""Inputs that a reference's `get_inputs` makes from other random numbers than its own.
+"""Inputs that a reference's `get_inputs` makes while the harness replaces its random numbers.
 
 The author's `get_inputs` states the structure of an input: a matrix is triangular, rows are
 normalised, labels are classes. So the harness replaces the random numbers that the inputs are made

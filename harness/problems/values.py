@@ -102,7 +102,7 @@ def _runs_for(problem: Problem) -> tuple[tuple[Run, ...], tuple[str, ...]]:
 
 
 def _runs_that_differ(problem: Problem, configuration: Configuration | Problem) -> Iterator[Run]:
-    """Yield the family's runs, without the one with sparse weights if there are no matrices."""
+    """Yield the family's runs; the one with sparse weights only if the model has matrices."""
     for run in problem.family.runs:
         if run.weights != "D" or _has_matrices(problem.at(configuration.constants), configuration):
             yield run
@@ -158,9 +158,10 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     """Return a case's calls on one instance of `ModelNew`, in an order drawn from the secret seed.
 
     Every run (set of input values) has one call. Some cases also repeat a call, or repeat one with
-    a number replaced. The problem's own configuration (the sizes in its file) does both. Cases that
-    only vary sizes or layouts have one run, since the other cases try all values. That run does not
-    use exact numbers: they are large, and beside them a missing bias could pass for rounding.
+    a number replaced. The cases of the problem's own configuration (the sizes in its file) do both.
+    Cases labelled `aimed`, `layout` or `vast` have one run only, since the other cases try all
+    runs. That run does not use the distribution `exact`, whose numbers are so large that a missing
+    bias could pass for rounding.
     """
     first_run = runs_for(problem)[0]
     if case.label == "aimed":
@@ -206,7 +207,7 @@ def _ways_of_vast(case: Case) -> tuple[Arrangement, ...]:
 
 
 def initialisation_seed(case: Case) -> int:
-    """Return the seed for `torch.manual_seed` with which `Model` initialises the weights A."""
+    """Return the torch seed with which `Model` draws its initial weights, the set of weights A."""
     return _derived_seed(case, "initialisation")
 
 

@@ -39,11 +39,11 @@ class Vast:
         along: Index of the dimension that is very long.
         input_shape: Shape of the whole input.
         output_shape: Shape of the whole output.
-        starts: Start of each of the input's parts along that dimension; each part holds one row of
-            the drawn values.
-        part: Length of each of the input's parts along that dimension.
-        output_starts: Start of each of the output's parts along that dimension.
-        output_part: Length of each of the output's parts along that dimension.
+        starts: Start of each part of the input along the very long dimension; each part holds one
+            row of the drawn values.
+        part: Length of each part of the input along the very long dimension.
+        output_starts: Start of each part of the output along the very long dimension.
+        output_part: Length of each part of the output along the very long dimension.
     """
 
     along: int
@@ -100,8 +100,9 @@ def _of_rows(shape: Shape, output: Shape) -> Vast:
     """Return the shapes and parts of an input of very many rows; its parts are single rows.
 
     If input and output are of similar size, both have more than 2**32 elements; otherwise only the
-    larger one has. The excess of one of them is at most two rows, so a count that wraps at 32 bits
-    is that small. The simulator then runs all blocks of the launch.
+    larger one has. One of the two exceeds 2**32 elements by at most two rows, so a count that wraps
+    at 32 bits is at most two rows. The launch of such a kernel is so small that the simulator runs
+    all its blocks.
     """
     widths = math.prod(shape[1:]), math.prod(output[1:])
     are_alike = max(widths) < 2 * min(widths)
@@ -115,9 +116,8 @@ def _of_rows(shape: Shape, output: Shape) -> Vast:
 def _of_positions(shape: Shape, output: Shape, step: int, marks: Sequence[int]) -> Vast:
     """Return the shapes and parts of an input of very many positions.
 
-    The parts lie where the output reaches 2**mark positions, for each of `marks`, and at both ends.
-    A length that wraps at the last mark's number of bits is still positive, so a kernel with this
-    mistake runs.
+    The parts lie at both ends, and where the output position is 2**mark, for each of `marks`. A
+    length that wraps at `marks[-1]` bits is still positive, so a kernel with this mistake runs.
     """
     part, given = shape[-1], output[-1]
     length = (1 << marks[-1]) // step + 2 * part

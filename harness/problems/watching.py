@@ -114,7 +114,7 @@ def _described(value: Any) -> Hashable:
 
 
 class _Shape(tuple[Any, ...]):
-    """A tensor's shape, strides and dtype, which stand for the tensor in a cache of results."""
+    """A tensor's shape, strides and dtype, which replace the tensor in a cache of results."""
 
 
 def _each(function: Callable[[Any], Any], result: Any) -> Any:

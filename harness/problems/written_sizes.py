@@ -75,10 +75,10 @@ class Stated:
 
 
 def sign_of(text: str, constants: Iterable[int], native: Shapes, cut: Shapes) -> Sign | None:
-    """Return whether a submission's text depends on the sizes in the reference's file.
+    """Return how clearly a submission's text depends on the sizes in the reference's file.
 
-    The result is "clear", "possible", or None for no sign. A size above 1024, one such as 224 that
-    is not a power of two, and one with a name are clear signs.
+    The result is "clear", "possible", or None for no sign. A size above 1024, a size that is not a
+    power of two (such as 224), and a named size are clear signs.
 
     Args:
         text: The submission's text.
@@ -137,8 +137,8 @@ def _products(native: Shapes, cut: Shapes, most: int = _MOST_DIMENSIONS) -> Iter
 def _grids(stated: Iterable[int], totals: Iterable[int]) -> Iterator[int]:
     """Yield the stated integers that may be the number of blocks for a whole tensor.
 
-    With a stated number of threads, such a number of blocks covers one of `totals` exactly. Each
-    thread may process 1, 2, 4 or 8 elements.
+    Such a number of blocks, each with a stated number of threads, covers one of `totals` exactly.
+    Each thread may process 1, 2, 4 or 8 elements.
     """
     numbers = [each for each in stated if each >= LEAST_SIZE]
     threads = {each * n for each in numbers if each <= _MOST_THREADS for n in _AT_ONCE}

@@ -147,14 +147,14 @@ class AnyReference:
         return ()
 
     def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
-        """Return None: an id has only the constants that differ from one reference's own."""
+        """Return None: an id states only the constants that differ from those in one file."""
         del name, taken
         return None
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
-        """Yield configurations in which the constants have values around warps, blocks and vectors.
+        """Yield configurations with constants near the sizes of warps, thread blocks and vectors.
 
-        Other values are small, or exceed 16 bits.
+        Other constants are small, or have more than 16 bits.
         """
         return other_sizes(sizes, turns=strength - 1)
 
@@ -173,8 +173,9 @@ class AnyReference:
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """Return all runs if the inputs have at most 2**17 elements, else those of `indispensable`.
 
-        One of the latter has far larger numbers at the ends of tensors. Among very many numbers of
-        one size, a kernel that leaves out the last one errs by less than rounding.
+        One run of `indispensable` has far larger numbers at the ends of tensors than elsewhere.
+        Without such numbers, a kernel that leaves out the last of very many elements changes the
+        output by less than rounding does.
         """
         is_small = self.work(configuration) <= _MOST_NUMBERS_OF_ALL_RUNS
         return runs if is_small else self.indispensable(runs)
@@ -182,8 +183,8 @@ class AnyReference:
     def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
         """Return the run of the reference's own inputs, and one with large numbers at the ends.
 
-        The second has far larger numbers at the ends of tensors than elsewhere. If no run has such
-        inputs, the second is the run with normally distributed ones.
+        The second run has far larger numbers at the ends of tensors than elsewhere. If there is no
+        such run, the run with normally distributed inputs is returned in its place.
         """
         named = {run.distribution: run for run in runs if run.weights != "D"}
         other = named.get("spike", named.get("normal"))
@@ -282,10 +283,9 @@ def _estimated(
     """Return an output with a bound that is estimated from the reference's own float32 error.
 
     The bound is generous, but not rigorous. Let e be the largest error of the reference in float32,
-    and u its unit roundoff. To the absolute value of each output, e / u is added. The result is the
-    magnitude in the formula of `bounds.Sums`, with one term. For fp32, the bound is 25 times the
-    reference's error. For a precision class that rounds operands to unit roundoff v, it is about 3
-    v / u times that error.
+    and u the unit roundoff of float32. The formula of `bounds.Sums` is applied to one term with a
+    magnitude of |output| + e / u. For fp32, the bound is then at least 25 e. For a precision class
+    that rounds operands to unit roundoff v, it is at least about 3 v / u times e.
     """
     instance = new_instance()
     value = instance(weights, inputs)

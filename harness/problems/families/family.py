@@ -85,10 +85,10 @@ class Sizes(Protocol):
 
 
 class Family(Protocol):
-    """The interface of a family, which has what the harness knows of one kind of references.
+    """The interface of a family, a class that describes one kind of references to the harness.
 
-    In all methods, `taken` has those of the reference's own constructor arguments that the
-    submission accepts too, by name. `numbers` are integers in the submission's text, `own` is the
+    In all methods, `taken` contains, by name, the reference's own constructor arguments that the
+    submission also accepts. `numbers` are integers in the submission's text; `own` is the
     configuration of the reference's file.
     """
 
@@ -98,13 +98,13 @@ class Family(Protocol):
 
     @property
     def neutral(self) -> Mapping[str, object]:
-        """Values with which constructor parameters have no effect, by name; 1 for a stride."""
+        """Values with which constructor parameters have no effect, by name, such as stride 1."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The runs of each case: distributions of inputs, with sets of weights.
+        """The runs of each case; a run has a distribution of inputs and a set of weights.
 
-        At least one run is plain (`Run.is_plain`) and has weights A.
+        At least one run is plain (`Run.is_plain`) and has the set of weights called A.
         """
 
     @property
@@ -175,7 +175,8 @@ class Family(Protocol):
     ) -> Iterable[Configuration]:
         """Yield configurations in which each of two thread blocks processes several tiles.
 
-        They are for kernels that launch a block for each multiprocessor of a device with two.
+        They are for kernels that launch one block for each multiprocessor; the simulated device has
+        two multiprocessors.
         """
 
     def many_turns(
@@ -183,15 +184,15 @@ class Family(Protocol):
     ) -> Iterable[Configuration]:
         """Yield configurations in which one thread block processes very many tiles.
 
-        There are so many that the block reuses everything, such as the stages of a ring buffer and
-        the parity of their barriers.
+        There are so many tiles that the block reuses everything, such as the stages of a ring
+        buffer and the parities of their barriers.
         """
 
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration | None:
         """Return a random configuration, or None if the family does not know the valid ones."""
 
     def drawn_sizes(self, sizes: Sizes, chance: random.Random) -> Configuration | None:
-        """Return a random configuration, made with other constants in the reference's file.
+        """Return a random configuration, made by changing the constants in the reference's file.
 
         The result is None if `drawn` returns a configuration, or if no valid constants are found.
         """
@@ -223,8 +224,8 @@ class Family(Protocol):
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
         """Yield configurations with other values of the constants in the reference's file.
 
-        With strength 2, each value occurs once. With each further unit of strength, it occurs once
-        more, beside other values of the other constants.
+        With strength 2, each test value of a constant occurs in one configuration, with strength 3
+        in two. In these, the other constants have different values.
         """
 
     def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
@@ -235,7 +236,7 @@ class Family(Protocol):
         """
 
     def largest_exact(self, configuration: Configuration) -> int:
-        """Return the largest odd integer from which inputs with exact float32 sums are made."""
+        """Return the largest odd integer in those inputs that float32 sums exactly."""
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """Return the runs that are not too slow for a configuration of this size.
@@ -244,7 +245,7 @@ class Family(Protocol):
         """
 
     def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Return the few runs that are still made if the calls of a case take too long."""
+        """Return the few runs to which a case is limited if its calls take too long."""
 
     def spell(self, configuration: Configuration) -> str:
         """Return the id of a configuration's case: short, readable, and the same in every run."""

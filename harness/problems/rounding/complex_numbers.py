@@ -130,7 +130,7 @@ def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -
 
 @complex_rule("mul")
 def multiplied_numbers(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Bound the error of a complex product by sqrt(2) gamma_2 of its modulus (Higham, (3.14b))."""
+    """Bound a complex product's error by sqrt(2) gamma_2 times its modulus (Higham, (3.14b))."""
     x, y = _operand(a), _operand(b)
     value = operator(x.value, y.value)
     lost = (x.most * y.most - x.value.abs() * y.value.abs()).expand(value.shape)
@@ -139,7 +139,7 @@ def multiplied_numbers(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tra
 
 @complex_rule("div")
 def divided(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Bound the error of a complex quotient by sqrt(2) gamma_4 of its modulus (Higham, (3.14c)).
+    """Bound a complex quotient's error by sqrt(2) gamma_4 times its modulus (Higham, (3.14c)).
 
     The bound also allows an error of two ulps for divisions of real numbers.
     """
@@ -157,9 +157,9 @@ def fft(
 ) -> Tracked:
     """Bound the error of a Fourier transform, computed by sums of products or by a fast transform.
 
-    The factors are roots of unity, which have an error mu. A fast transform of n numbers has an
-    error of log2(n) (mu + gamma_4 (sqrt(2) + mu)) relative to the 2-norm (Higham, theorem 24.2).
-    With roots from `__sinf`, mu is 12 roundings.
+    The factors are roots of unity, each of which has an error of at most mu. A fast transform of n
+    numbers has an error of log2(n) (mu + gamma_4 (sqrt(2) + mu)) relative to the 2-norm (Higham,
+    theorem 24.2). With roots from `__sinf`, mu is 12 times float32's roundoff.
 
     Raises:
         NoRuleError: The transform is empty.

@@ -1,4 +1,4 @@
-"""Error-bound rules of operators that compute each element by itself.
+"""Error-bound rules of operators that compute each element independently of the others.
 
 The errors of functions are those in the CUDA C++ Programming Guide, "Mathematical Functions". The
 bounds also admit the intrinsics that -use_fast_math calls instead. Relative errors are in units of
@@ -186,8 +186,8 @@ def _power_of_tensors(rounding: Rounding, operator: Any, a: Any, b: Any) -> Trac
 def remainder(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound the error of a remainder, exact in CUDA or computed as x - b floor(x / b).
 
-    Rounding may change how many times the divisor is subtracted. The result is then off by as many
-    divisors.
+    Rounding may change how many times the divisor is subtracted. Each subtraction too many or too
+    few changes the result by one divisor.
 
     Raises:
         NoRuleError: The operands are integers, such as indices, and depend on rounding.
@@ -393,7 +393,7 @@ def floor_or_ceil(rounding: Rounding, operator: Any, x: Tracked, decimals: int =
 
 @rule("gt", "ge", "lt", "le", "eq", "ne")
 def comparison(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
-    """Bound the error of a comparison: it is uncertain where the operands' intervals meet."""
+    """Bound the error of a comparison, which is uncertain where the operands' intervals meet."""
     del rounding
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))

@@ -90,7 +90,7 @@ def factors_of(traced: Traced) -> tuple[Factor, ...]:
 
 
 def _source(operand: Any) -> Node | None:
-    """Return the graph's node that an operand is a rearrangement of; None if there is none."""
+    """Return the graph's node whose elements an operand only rearranges; None if there is none."""
     while isinstance(operand, Node) and operand.target in _MOVING:
         operand = operand.args[0]
     return operand if isinstance(operand, Node) else None
@@ -99,8 +99,8 @@ def _source(operand: Any) -> Node | None:
 def _around_mean(tensors: Sequence[Tensor], place: int) -> Sequence[Tensor]:
     """Return the tensors, with the mean of the tensor at index `place` subtracted from it.
 
-    If all numbers of one operand are positive, their mean dominates each output. The mean affects
-    all numbers of the other operand alike, and hides what distinguishes them.
+    If all numbers of one operand are positive, their mean dominates each output. The mean has the
+    same effect for all numbers of the other operand, and hides how these numbers differ.
     """
     changed = [*tensors]
     changed[place] = changed[place] - changed[place].mean()
@@ -120,9 +120,9 @@ class _Operand:
         traced: The traced reference.
         tensors: The arguments of the traced graph.
         place: Index of the operand in `tensors`.
-        even: Orthonormal columns that span the output errors of truncating all numbers of an
-            operand. Such errors do not show lost bits, so `adjoint` removes them. None removes
-            nothing.
+        even: Orthonormal columns that span the output errors which arise if all numbers of an
+            operand are truncated. `adjoint` removes such errors, since they do not show lost bits.
+            If `even` is None, `adjoint` removes nothing.
     """
 
     traced: Traced
@@ -140,7 +140,7 @@ class _Operand:
         return self._output(values) - self._output(torch.zeros_like(values))
 
     def adjoint(self, errors: Tensor) -> Tensor:
-        """Return the adjoint of `image`, for output errors without their part in `even`."""
+        """Return the adjoint of `image`, applied to errors minus their projection onto `even`."""
         if self.even is not None:
             flat = errors.flatten()
             errors = (flat - self.even @ (self.even.T @ flat)).view_as(errors)

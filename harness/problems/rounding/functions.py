@@ -92,7 +92,8 @@ def digamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of digamma, which grows between its poles.
 
     A kernel computes it by a recurrence up to 10, by a series above 10, and with pi / tan(pi x) for
-    reflection. The recurrence has at most ten terms of 1 / x and less; the series has log(10).
+    reflection. The recurrence has at most ten terms, each at most 1 / x. The series contributes
+    log(10).
     """
     value = operator(x.value)
     sine = _distance_of_poles(x.value)
@@ -131,7 +132,8 @@ def hypot(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
 def _at_corners(operator: Any, a: Tracked, b: Tracked, value: Tensor) -> Tensor | None:
     """Return how far the operands' errors can move a function's result; None if both are exact.
 
-    The result must move farthest at a corner of the operands' intervals.
+    The distance is right only for a function that moves farthest at a corner of the operands'
+    intervals.
     """
     if a.error is None and b.error is None:
         return None
@@ -180,8 +182,8 @@ def rrelu(
 ) -> Any:
     """Bound the error of a randomised leaky ReLU in evaluation mode.
 
-    There the slope is the mean of both limits. In training mode the slope is random, and a
-    reference that draws random numbers is refused.
+    In evaluation mode, the slope is the mean of `lower` and `upper`. In training mode the slope is
+    random, and a reference that draws random numbers is refused.
     """
     del operator, generator
     slope = number((lower + upper) / 2.0)

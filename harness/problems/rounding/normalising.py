@@ -25,10 +25,10 @@ def softmax(
 ) -> Tracked:
     """Bound the error of a softmax, by the smallest and largest shares that its elements may have.
 
-    A share, an element of the result, grows with its own operand, and falls when another operand
-    grows. It lies between 0 and 1. With m the largest operand, each exp(x - m) has the error of the
-    exponential, and that of rounding x - m. The relative error of their sum is at most the largest
-    relative error of a term, besides that of the summation.
+    A share is an element of the result, between 0 and 1. It grows when its own operand grows, and
+    falls when another operand grows. With m the largest operand, each exp(x - m) has the error of
+    the exponential and the error of rounding x - m. The sum of these terms has at most the largest
+    relative error of a term, plus the error of the summation.
     """
     value = operator(x.value, dim, half_to_float)
     if not value.numel():
@@ -80,9 +80,9 @@ def layer_norm(
 ) -> tuple[Tracked, Tracked, Tracked]:
     """Bound the error of a layer norm, which standardises by a mean and a variance.
 
-    No deviation of n numbers exceeds the root of n standard deviations, which limits every result.
-    Rounding adds the error of the mean, divided by the root of eps. The limit holds only if the
-    error of the variance is small compared with eps.
+    None of n numbers deviates from their mean by more than sqrt(n) standard deviations, which
+    limits every result. Rounding adds the error of the mean, divided by the root of eps. The limit
+    holds only if the error of the variance is small compared with eps.
     """
     del operator
     dims = list(range(x.value.dim() - len(shape), x.value.dim()))

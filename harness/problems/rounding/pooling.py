@@ -38,9 +38,9 @@ def upsample_linear(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -
     """Bound the error of interpolation, a weighted mean of neighbours in any order.
 
     The weights are not negative and sum to 1. A position among n elements is off by at most 3 n u,
-    however its scale is rounded. The two weights, which follow from the position, are off by as
-    much. The position may therefore lie between the next two elements, where the result continues
-    without a jump.
+    however its scale is rounded. The two weights, which are computed from the position, are off by
+    as much. The error may move a position past an element. The result is continuous there, so it
+    does not jump.
     """
     dims = list(range(2, x.value.dim()))
     value, spread = operator(x.value, *args), operator(x.bound, *args)

@@ -23,9 +23,8 @@ def _joined(
 ) -> Tracked:
     """Bound the error of a bilinear function, whose results are sums of products.
 
-    The bound is that of Higham, section 3.1. The operands may have errors of their own. Their
-    effect is at most the function of the largest absolute values, less the function of the exact
-    absolute values.
+    The bound is that of Higham, section 3.1, plus the effect of the operands' own errors. This
+    effect is at most f(largest absolute values) - f(exact absolute values), where f is `function`.
 
     Args:
         rounding: The arithmetic.
@@ -124,9 +123,9 @@ def _by_transforms(
 ) -> Tracked:
     """Widen a convolution's bound by the error of Winograd's algorithm and of Fourier transforms.
 
-    For fp32, the bound is not widened. The error depends on the largest sum nearby, not on the
-    products that an output sums. Sources: Barabasz, Anderson, Soodhalter and Gregg, ACM TOMS 46
-    (2020), 4; Higham, theorem 24.2.
+    For fp32, the bound is not widened. The error of these algorithms depends on the largest sum
+    among nearby outputs, not on the products that an output sums. Sources: Barabasz, Anderson,
+    Soodhalter and Gregg, ACM TOMS 46 (2020), 4; Higham, theorem 24.2.
     """
     arithmetic = rounding.arithmetic
     if not arithmetic.roundoff:

@@ -52,7 +52,7 @@ _PLACES = (torch.ops.aten.tril_indices.default, torch.ops.aten.triu_indices.defa
 def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphModule:
     """Trace a function of tensors into a graph without in-place writes.
 
-    Only writes to the function's own arguments stay.
+    Only in-place writes to the function's own arguments stay in the graph.
 
     Args:
         function: The function, which takes as many tensors as `tensors` has.
@@ -99,8 +99,8 @@ def _is_in_place(node: Node) -> bool:
 def _table() -> Mapping[Any, Callable[..., Any]]:
     """Return torch's decompositions of all operators for which this package has no rule.
 
-    An in-place operator is not decomposed either if its out-of-place form has a rule. The
-    decomposition has a wider bound: that of a sigmoid contains an exponential, which overflows.
+    An in-place operator is not decomposed if its out-of-place form has a rule. A decomposition has
+    a wider bound than a rule: that of a sigmoid contains an exponential, which overflows.
     """
     return {
         overload: decomposition
@@ -214,8 +214,8 @@ def _constant(rounding: Rounding, value: object) -> object:
     """Return a constant of the graph with its errors, in float64.
 
     A constant that the graph makes in float32 is converted, so that later results are exact. A
-    constant that the graph makes in float64, the dtype of inputs in a trace, is float32 in a
-    kernel. It gets the error of that rounding.
+    trace has float64 inputs, so the graph makes some constants in float64 that a kernel makes in
+    float32. Such a constant gets the error of rounding to float32.
     """
     if not isinstance(value, Tensor):
         return value

@@ -74,7 +74,7 @@ def mean(
     """Bound the error of a mean, computed as a sum times 1 / n or as a running mean.
 
     A running mean (Welford, 1962) divides at each step. It is not exact even where the sum is
-    exact, as of small integers.
+    exact, for example for small integers.
     """
     dims = _dims(x.value, dim)
     count = _count(x.value, dims)
@@ -188,9 +188,9 @@ def logsumexp(
 
     The result grows with each operand, and moves by at most the largest operand error. A kernel
     sums exp(x - m), where m is the largest operand, or 0. Each term has the error of the
-    exponential, and of x - m where a kernel stores that difference. The sum of the terms is at
-    least that for the smallest operands, and at least 1 where m is the largest operand. The sum's
-    relative error is an absolute error of the logarithm.
+    exponential, and the error of x - m if a kernel stores that difference. The sum is at least as
+    large as for the smallest possible operands, and at least 1 if m is the largest operand. A
+    relative error of the sum is an absolute error of its logarithm.
     """
     dims = _dims(x.value, dim)
     grown = bound_monotone(lambda each: operator(each, dims, keepdim), x)
@@ -377,8 +377,8 @@ def vector_norm(
 ) -> Tracked:
     """Bound the error of a vector norm of order 1, 2 or infinity.
 
-    It is a sum of absolute values, the root of a sum of squares, or an extreme. Other orders are
-    left to `_normed_by_powers`.
+    The norm is a sum of absolute values, the root of a sum of squares, or an extreme. Other orders
+    are left to `_normed_by_powers`.
     """
     del dtype
     order = 2 if order is None else order

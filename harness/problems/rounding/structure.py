@@ -37,7 +37,7 @@ _MAKING = "zeros_like ones_like full_like empty_like new_zeros new_ones new_full
 def moved(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Bound the error of an operator that moves elements, by moving the errors in the same way.
 
-    If the first operand is the only tensor, its sums keep their terms, which are moved too.
+    If the first operand is the only tensor, its `Tracked.terms` are moved in the same way.
     """
     del rounding
     values = operator(*_part(args, "value"), **_part(kwargs, "value"))
@@ -71,8 +71,8 @@ def as_strided(
 ) -> Tracked:
     """Bound the error of `as_strided`, which addresses elements by their positions in memory.
 
-    These positions are known only for a contiguous tensor at the start of its storage. Its errors
-    can be laid out in the same way.
+    These positions are known only for a contiguous tensor at the start of its storage. The errors
+    of such a tensor can be laid out in the same way.
 
     Raises:
         NoRuleError: The operand is not contiguous, or not at the start of its storage.
@@ -123,8 +123,9 @@ def index_put(
 ) -> Tracked:
     """Bound the error of writing elements at given positions.
 
-    A mask that selects where one number is written may be uncertain: there, the result may be the
-    old or the new number. A call that adds to the old elements is left to `scatter_add`.
+    If one number is written through a mask, elements of the mask may be uncertain. At such an
+    element, the result may be the old or the new number. A call that adds to the old elements is
+    left to `scatter_add`.
 
     Raises:
         NoRuleError: Any other index depends on rounding.
@@ -153,7 +154,7 @@ def index_put(
 def scatter_add(
     rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
 ) -> Tracked:
-    """Bound the error of the sum of an element and all that is added at its position.
+    """Bound the error of the sum of an element and all numbers that are added at its position.
 
     The sum may be computed in any order.
 

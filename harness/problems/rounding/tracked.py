@@ -61,8 +61,8 @@ class Tracked:
         error: Largest error of each element, float64, in the value's shape. None if the value is
             exact. For a truth value it is 1 if either may result; for a complex number it bounds
             the modulus of the difference.
-        terms: If the value is a sum, its terms: a kernel may sum a later addend before them. Else
-            None.
+        terms: Totals over the terms if the value is a sum, else None. They are kept because a
+            kernel may add a later addend, such as a bias, before these terms.
     """
 
     value: Tensor
@@ -107,7 +107,7 @@ _MOST_WHOLE = 2.0**24
 
 
 def is_whole(most: Tensor, *operands: Tracked) -> bool:
-    """Return whether float32 sums some terms without rounding, in any order: exact integers.
+    """Return whether float32 sums some terms exactly in any order, as all are small integers.
 
     Args:
         most: For each sum, the sum of its terms' absolute values.

@@ -23,9 +23,9 @@ _LARGEST_HALF = 65504.0
 def deviation(graph: GraphModule, tensors: Sequence[Tensor], value: Tensor) -> Tensor:
     """Return the largest error of a function's output in eight trials of random rounding.
 
-    Each trial changes every result of an operator by up to as much as bfloat16 may (Monte Carlo
-    arithmetic; Parker, UCLA CSD-970002, 1997). Half of the trials change each number by itself. The
-    others change all numbers of a result by the same share, as truncation does.
+    Each trial changes every result of an operator by at most the rounding error of bfloat16 (Monte
+    Carlo arithmetic; Parker, UCLA CSD-970002, 1997). Half of the trials change each number by
+    itself. The others change all numbers of a result by the same share, as truncation does.
 
     Args:
         graph: The graph that `propagate.trace` returned.
@@ -65,7 +65,7 @@ class _Trial(Interpreter):
         return result if n.op == "output" else tree_map(self._changed, result)
 
     def _changed(self, result: Any) -> Any:
-        """Change a floating-point tensor by random shares of bfloat16's rounding error."""
+        """Change a floating-point tensor by random fractions of bfloat16's rounding error."""
         if not isinstance(result, Tensor) or not result.is_floating_point():
             return result
         result = result.double()

@@ -86,10 +86,10 @@ class ConvTranspose1d(AnyReference):
     def vast(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
         """Yield configurations with long rows: of one channel, with a stride, and of 17 channels.
 
-        With one channel, a very large input needs few addresses, and several blocks share one of
-        its rows. With a stride, the output is longer than the input. A kernel that counts outputs
-        in 32 bits may check only the input's length. With 17 channels, one channel alone has fewer
-        elements than 32 bits can count.
+        With one channel, a very large input takes up little of the address space, and several
+        blocks share each of its rows. With a stride, the output is longer than the input: a kernel
+        may count outputs in 32 bits although it checks the input's length. With 17 channels, a
+        single channel has fewer than 2**32 elements, although the whole input has more.
         """
         varied = grid.variable(taken)
         sizes = [_VAST]
@@ -100,7 +100,7 @@ class ConvTranspose1d(AnyReference):
         return _configurations(sizes, taken)
 
     def corners(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
-        """Yield edge configurations, such as a kernel smaller than the stride, or one position."""
+        """Yield edge configurations, such as a kernel smaller than the stride, or a length of 1."""
         return _configurations(grid.corners(grid.variable(taken)), taken)
 
     def shared_memory_corners(self, taken: Mapping[str, object]) -> Iterator[Configuration]:
@@ -126,25 +126,25 @@ class ConvTranspose1d(AnyReference):
     def many_tiles(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterator[Configuration]:
-        """Yield the sizes `own`, long enough for several tiles on each of two multiprocessors.
+        """Yield `own` with a batch of 1 and a length of several tiles on each of 2 multiprocessors.
 
-        A tile is the largest multiple of 32 up to 128 among `numbers`, which are integers in the
-        submission's text.
+        The assumed width of a tile is the largest multiple of 32, up to 128, among `numbers`. These
+        are integers in the submission's text.
         """
         return _configurations(aimed.many_tiles(numbers, Convolution.of(own)), taken)
 
     def many_turns(
         self, taken: Mapping[str, object], own: Configuration, numbers: Sequence[int]
     ) -> Iterator[Configuration]:
-        """Yield the sizes `own`, long enough for many tiles on one multiprocessor.
+        """Yield `own` with a batch of 1 and a length of many tiles on one multiprocessor.
 
-        A tile is the largest multiple of 32 up to 256 among `numbers`, which are integers in the
-        submission's text.
+        The assumed width of a tile is the largest multiple of 32, up to 256, among `numbers`. These
+        are integers in the submission's text.
         """
         return _configurations(aimed.many_turns(numbers, Convolution.of(own)), taken)
 
     def drawn(self, taken: Mapping[str, object], chance: random.Random) -> Configuration:
-        """Return a configuration of random sizes, also between and beyond those of the grid."""
+        """Return a configuration of random sizes, which the grid of cases need not contain."""
         sizes = drawn.any_convolution(grid.variable(taken), chance)
         return next(_configurations([sizes], taken))
 
@@ -235,15 +235,15 @@ class ConvTranspose1d(AnyReference):
     ) -> Sequence[Factor]:
         """Return the weight and the input, the operands of the products.
 
-        The bias is left out, since correct sums lose single bits of it as well. Lost bits would
-        prove nothing.
+        The bias is left out: a correct sum may also lose single bits of the bias, so its lost bits
+        would prove nothing.
         """
         del new_instance
         weight, _ = weight_and_bias(weights)
         return factors_of(Convolution.of(configuration), weight, inputs[0])
 
     def largest_exact(self, configuration: Configuration) -> int:
-        """Return the largest input for exact sums, which has more bits if sums have fewer terms."""
+        """Return the largest input of exact sums; it has more bits if a sum has fewer terms."""
         return largest_exact_input(Convolution.of(configuration))
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:

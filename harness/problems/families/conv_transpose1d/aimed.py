@@ -1,8 +1,8 @@
-"""Transposed convolutions around the sizes that one submission is made for.
+"""Transposed convolutions with sizes near those that one submission is made for.
 
 A submission may have a fast path for the sizes in the reference's file, a tile or a block. Some
-mistakes only show at sizes one above or below these, which the other cases miss. The integers in
-the submission's text hint at such sizes.
+mistakes show only at sizes that are larger or smaller by 1, which the other cases miss. The
+integers in the submission's text hint at such sizes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VARIED = ("in_channels", "out_channels", "kernel_size", "stride", "padding", "d
 
 
 def neighbours(own: Convolution, varied: Iterable[str]) -> Iterator[Convolution]:
-    """Yield the sizes `own` with one of them off by one, and short enough to be simulated.
+    """Yield convolutions with one size that differs by 1 from `own`, and with a short length.
 
     Args:
         own: The sizes in the reference's file.
@@ -46,7 +46,7 @@ def neighbours(own: Convolution, varied: Iterable[str]) -> Iterator[Convolution]
             1.
 
     Yields:
-        Valid convolutions, each one step away from sizes that a fast path may require.
+        Valid convolutions, each next to the sizes for which a kernel may have a fast path.
     """
     allowed = set(varied)
     short = _short(own)
@@ -75,8 +75,8 @@ def _affordable(own: Convolution, one: Convolution) -> Iterator[Convolution]:
 def _short(one: Convolution, own: Convolution | None = None) -> Convolution:
     """Return the sizes of `one` with a batch of 1 and a short length.
 
-    Input and output length keep the remainders by 4 that `own` has, as 4 is the largest vector's
-    width. If that is not possible, only the output length keeps its remainder.
+    Input and output length have the same remainders modulo 4 as in `own`, since the widest vector
+    has 4 elements. If that is not possible, only the output length has the same remainder.
     """
     native = own or one
     candidates = [
@@ -95,7 +95,7 @@ def _short(one: Convolution, own: Convolution | None = None) -> Convolution:
 def around(
     numbers: Sequence[int], own: Convolution, varied: Iterable[str]
 ) -> Iterator[Convolution]:
-    """Yield convolutions with sizes equal to, or one beside, integers in a submission's text.
+    """Yield convolutions with sizes that equal integers in a submission's text, or differ by 1.
 
     Args:
         numbers: The integers in the text, the most frequent first.
@@ -134,10 +134,10 @@ def around(
 
 
 def many_tiles(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution]:
-    """Yield the sizes `own`, long enough for several tiles on each of two multiprocessors.
+    """Yield `own` with a batch of 1 and a length of several tiles on each of 2 multiprocessors.
 
-    A tile is the largest multiple of 32 up to 128 among `numbers`, which are integers in the
-    submission's text.
+    The assumed width of a tile is the largest multiple of 32, up to 128, among `numbers`. These are
+    integers in the submission's text.
     """
     tile = max((n for n in numbers if n % _WARP == 0 and n <= _MOST_TILE), default=_WARP)
     length = _MANY_TILES * tile // own.stride + 1
@@ -145,10 +145,10 @@ def many_tiles(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution
 
 
 def many_turns(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution]:
-    """Yield the sizes `own`, long enough for many tiles on one multiprocessor.
+    """Yield `own` with a batch of 1 and a length of many tiles on one multiprocessor.
 
-    A tile is the largest multiple of 32 up to 256 among `numbers`, which are integers in the
-    submission's text.
+    The assumed width of a tile is the largest multiple of 32, up to 256, among `numbers`. These are
+    integers in the submission's text.
     """
     tile = max((n for n in numbers if n % _WARP == 0 and n <= _MOST_WIDE_TILE), default=_WARP)
     wanted = _MANY_TURNS * tile

@@ -16,8 +16,9 @@ Divide = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
     """Divide as a correct kernel does: a tap has an input only if the stride divides its numerator.
 
-    The result is the input positions, and a mask of those that have an input. A mistake may put 0
-    in place of the stride; then no position has an input.
+    The numerator is that of `Gather`: t + padding - k * dilation for output position t and tap k.
+    The result consists of the input positions, and a mask of the positions that have an input. If a
+    mistake has replaced the stride by 0, no position has an input.
     """
     if stride == 0:
         return numerator, torch.zeros_like(numerator, dtype=torch.bool)
@@ -114,7 +115,7 @@ class Gather:
 
     @cached_property
     def scale(self) -> float:
-        """An upper bound on any sum of at most `terms` terms, whatever a mistake changes."""
+        """An upper bound on the absolute sum of up to `terms` terms, with or without a mistake."""
         bias = 0.0 if self.bias is None else float(self.bias.abs().max())
         taps = self.weight.abs().amax(1).sum()
         return float(taps * self.x.abs().max()) + 2 * bias
@@ -139,7 +140,7 @@ class Gather:
     def sample(self) -> tuple[Tensor, Tensor]:
         """Compute at most four output channels of each group; return them and their indices.
 
-        If `finish` still changes the output, all channels are computed.
+        If `finish` changes the output, all channels are computed.
         """
         outputs = self.sizes.out_channels // self.sizes.groups
         if self.finish is not _as_it_is or outputs <= _SAMPLED:
@@ -193,7 +194,7 @@ class Gather:
         return torch.einsum("ngctk,gcok->ngot", grouped, by_group)
 
     def parts(self) -> Mapping[str, Tensor]:
-        """Return masks of the output's edges, phases of the stride, and groups, by description."""
+        """Return masks of parts of the output (edges, stride phases, groups), by description."""
         sizes = self.sizes
         t = torch.arange(sizes.output_length).unsqueeze(1)
         k = torch.arange(sizes.kernel_size)

@@ -93,8 +93,8 @@ def near(
         chance: Random generator.
 
     Returns:
-        Valid sizes that take at most 1.5 million multiply-adds, or as many as `base` if those are
-        more. `base` itself, if no such neighbour was found.
+        Valid sizes that take at most 1.5 million multiply-adds, or no more than `base` if `base`
+        takes more. If no such sizes are found, `base` itself.
     """
     allowed = sorted({*varied} & {*_MOST, "bias", "groups"})
     most_work = max(_MAX_WORK, base.work)

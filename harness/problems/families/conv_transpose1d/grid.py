@@ -52,7 +52,8 @@ def corners(varied: Iterable[str]) -> Iterator[Convolution]:
 def shared_memory_corners(varied: Iterable[str]) -> Iterator[Convolution]:
     """Yield edge configurations whose weights overfill a thread block's shared memory.
 
-    A kernel without shared memory does not need them: it only loops over many thousand terms.
+    A kernel without shared memory is not checked with them, since it would only loop over many
+    thousand terms.
 
     Args:
         varied: Names of the parameters that may have an effect; others stay neutral, as a stride of
@@ -65,7 +66,7 @@ def shared_memory_corners(varied: Iterable[str]) -> Iterator[Convolution]:
 
 
 def _allowed(edges: Iterable[Mapping[str, Any]], varied: Iterable[str]) -> Iterator[Convolution]:
-    """Yield the edges in which only parameters of `varied` have an effect."""
+    """Yield the edge configurations in which only parameters of `varied` have an effect."""
     allowed = set(varied)
     base: dict[str, Any] = {"in_channels": 3, "out_channels": 8, "batch": 1, "length": 17}
     for corner in edges:
@@ -193,7 +194,11 @@ def _is_affordable(known: Mapping[str, Any]) -> bool:
 
 
 def _resolve(row: Mapping[str, Any]) -> Convolution:
-    """Return the convolution of a row, in which "full" and "each" are replaced by numbers."""
+    """Return the convolution for a row of the covering array, with symbolic values resolved.
+
+    The padding "full" becomes dilation * (kernel_size - 1). The groups "each" become one group for
+    each input channel.
+    """
     row = dict(row)
     if row["padding"] == _FULL:
         row["padding"] = row["dilation"] * (row["kernel_size"] - 1)

@@ -24,8 +24,9 @@ def weight_and_bias(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | Non
 def rigorous(instance: Instance, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Sums:
     """Return a run's exact output, with the magnitude and number of terms for its error bound.
 
-    The convolution itself computes both, since it is linear: |w| on |x| sums absolute values, and
-    ones on ones count the terms. A weight of 0 is not a term, since adding 0 changes nothing.
+    The convolution computes both, since it is linear. With absolute weights and inputs, it sums the
+    absolute values of the terms. With 1 in place of each input and each non-zero weight, it counts
+    the terms. A weight of 0 makes no term, since adding 0 changes nothing.
     """
     absolute = {name: weight.abs() for name, weight in weights.items()}
     ones = {name: weight.sign().abs() for name, weight in weights.items()}
@@ -79,7 +80,7 @@ class ConvolutionMap:
         return y[0, :, : sizes.length]
 
     def offset(self, signs: Tensor) -> float:
-        """Return <r, b>, an inner product; each position of a channel has the channel's bias."""
+        """Return the inner product <r, b>, where b is the bias, repeated at each position."""
         return 0.0 if self.bias is None else float((signs.sum(1) * self.bias.double()).sum())
 
     def squared_bounds(self, arithmetic: Arithmetic) -> float:

@@ -262,8 +262,8 @@ def _factors(
         what: The index and its tensor, in words.
         right: The right factor, in words.
         ways: Wrong factors: in words, and as functions of the sizes.
-        change: Function that makes the mistake in a computation; its keyword `factor` is the wrong
-            one.
+        change: Function that makes the mistake in a computation; it takes the wrong factor as
+            keyword `factor`.
     """
     for words, factor in ways:
         yield Mistake(
@@ -283,7 +283,7 @@ def _outputs(c: Convolution) -> int:
 
 
 def _indices() -> Iterator[Mistake[Gather]]:
-    """Yield mistakes in the factors of indices: one left out, or + or / in place of *."""
+    """Yield mistakes in the factors of indices: a wrong or missing size, or + or / instead of *."""
     yield from _factors(
         "input channel in the weight's index",
         "(out_channels / groups) * kernel_size",

@@ -1,4 +1,4 @@
-"""Counts of a transposed convolution's products, and the output positions that sum any."""
+"""The work of a transposed convolution, and the output positions whose sums have products."""
 
 import torch
 
@@ -7,7 +7,7 @@ from harness.problems.families.family import Need
 
 
 def need_of(sizes: Convolution) -> Need:
-    """Return the number of products and elements in a call; `has_terms` is (output length,)."""
+    """Return the work of one call as a `Need`; its `has_terms` has the shape (output length,)."""
     reached = torch.arange(sizes.length) * sizes.stride - sizes.padding
     has_terms = torch.zeros(sizes.output_length, dtype=torch.bool)
     for tap in range(sizes.kernel_size):

@@ -18,9 +18,9 @@ def is_transposed_convolution(
 ) -> bool:
     """Return whether `Model` only calls a ConvTranspose1d, its only module with parameters.
 
-    Both are called and their outputs compared. The list of modules is not enough. A reference may
-    apply an activation after the convolution, and the error bound of a plain sum does not hold
-    then.
+    The model and the convolution are called, and their outputs compared. The list of modules is not
+    enough: a reference may apply an activation after the convolution. The error bound of a plain
+    sum does not hold then.
 
     Raises:
         Exception: Any exception that `Model` raises on a small input.

@@ -1,4 +1,4 @@
-"""The sizes of a transposed convolution, and what follows from them."""
+"""The sizes of a transposed convolution, with its output length, work and number of terms."""
 
 import math
 from dataclasses import dataclass, fields
@@ -66,7 +66,8 @@ class Convolution:
     def most_terms(self) -> int:
         """The largest number of products in one output's sum.
 
-        The sum has the products of all taps whose offsets (tap * dilation) differ by whole strides.
+        Taps contribute to the same sum if their offsets (tap * dilation) differ by a multiple of
+        the stride.
 
         >>> Convolution(8, 1, 5, 1, 9, stride=4, dilation=2).most_terms
         24

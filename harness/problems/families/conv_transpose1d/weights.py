@@ -19,7 +19,7 @@ _ZERO_SHARE = 0.1
 
 
 def largest_exact_input(sizes: Convolution) -> int:
-    """Return the largest odd integer for inputs whose sums with `exact_weights` are exact."""
+    """Return the largest odd input whose sums with `exact_weights` float32 computes exactly."""
     if _has_exact_products(sizes):
         return WIDEST_EXACT
     return largest_exact(min(sizes.most_terms, _MOST_EXACT_TERMS))
@@ -46,10 +46,11 @@ def exact_weights(
 
 
 def _has_exact_products(sizes: Convolution) -> bool:
-    """Return whether each sum of the run `exact` has one product, of an input with 22 bits.
+    """Return whether each sum in the run `exact` has one product, whose input has 22 bits.
 
-    Otherwise it has many products of inputs with fewer bits. Odd lengths get one product, even
-    lengths many. A further run for the other kind would take as long as any run.
+    Otherwise, a sum has many products, of inputs with fewer bits. With odd input lengths, each sum
+    has one product; with even lengths, it has many. A second run, so that every length has both,
+    would take as long as any other run.
     """
     return sizes.length % 2 == 1
 
@@ -64,9 +65,9 @@ def lone_weights(
 ) -> dict[str, Tensor]:
     """Draw weights of which so many are zero that each sum has at most one product.
 
-    A sum's error bound grows with the number n of terms, but the effect of lost operand bits only
-    with the root of n. So with few terms, lost bits are easier to see. Biases stay dense, and
-    differ from the initial ones.
+    A sum's error bound grows in proportion to the number n of terms. The effect of lost operand
+    bits grows only with the square root of n. So with few terms, lost bits are easier to see.
+    Biases are not set to zero, and differ from the initial ones.
     """
     sizes = Convolution.of(configuration)
     return {
@@ -76,10 +77,10 @@ def lone_weights(
 
 
 def _lone(weight: Tensor, sizes: Convolution, generator: Generator) -> Tensor:
-    """Return the weight with all but one product of each sum set to zero.
+    """Return a copy of the weight in which all but one of the weights in each sum are zero.
 
-    The product is chosen at random among the channels and taps of the sum. Taps are in the same sum
-    if their offsets (tap * dilation) differ by whole strides.
+    The one that stays is chosen at random among the channels and taps of the sum. Taps are in the
+    same sum if their offsets (tap * dilation) differ by a multiple of the stride.
 
     Args:
         weight: (in_channels, out_channels / groups, kernel_size).
