@@ -41,7 +41,7 @@ def _terminate(*_: object) -> None:
 
 
 def _refused(error: OSError) -> int:
-    """Print the file and reason of an OSError, except for a closed pipe; return exit status 2."""
+    """Print the file and reason of an OSError (nothing for a closed pipe); return exit status 2."""
     # A reader that has closed the pipe, such as `head`, has read all it needs.
     if not isinstance(error, BrokenPipeError):
         where = error.filename or "standard output"

@@ -28,7 +28,7 @@ def build(request: Request, on_progress: OnProgress = lambda _: None) -> tuple[P
         import fails, the later evaluation reports why.
 
     Raises:
-        Exception: The errors of `evaluate`, if nothing can be evaluated at all.
+        Exception: An error of `evaluate` that occurs before the submission is imported.
     """
     settings, reference = settings_for(request), ast.parse(request.problem.read_bytes())
 

@@ -90,8 +90,8 @@ def check(submission: str | Path, reference: str | Path, options: Options | None
     Raises:
         harness.system.errors.HarnessError: The reference is invalid, the options need something
             that this machine lacks, or this machine cannot evaluate anything.
-        harness.engines.evaluator.EvaluationError: The submission could not be evaluated, for a
-            reason that is not its fault.
+        harness.engines.evaluator.EvaluationError: The evaluation failed for a reason that lies
+            outside the submission.
     """
     with Client(jobs=1, options=options) as client:
         return client.submit(submission, reference).result()

@@ -64,7 +64,7 @@ class Progress:
         event: Kind of event.
             `started`: the evaluation of the request begins.
             `building`: an extension is being built.
-            `imported`: the submission is imported, and what it builds at import is built.
+            `imported`: the submission is imported, with all extensions that the import builds.
             `case`: a case is done; its report still lacks conclusions that need all cases.
             `searching`: the cases are done, and the search for failures at other sizes begins.
         name: Name of the CUDA extension, for `building`.
@@ -218,7 +218,7 @@ def _notes(problem: Problem, cases: Sequence[Case], schedule: int) -> Iterator[s
 
 
 def _missing_names(problem: Problem, submission: Path) -> Iterator[str]:
-    """Yield a note about the names of the reference that a submission reads and does not get."""
+    """Yield a note if a submission reads names that only the reference defines."""
     if names := names_not_shared(problem.tree, _source(submission)):
         yield (
             f"the file reads {', '.join(names)}, which only the reference defines; copy what is "
@@ -257,7 +257,7 @@ def settings_for(request: Request) -> Settings:
 
 @contextmanager
 def _share_of_gpu(size: int) -> Iterator[None]:
-    """Wait until `size` bytes of the GPU's memory are free, and hold them in the context."""
+    """Wait until `size` bytes of GPU memory can be reserved; reserve them within the context."""
     try:
         with lease.of_current_gpu().share(size):
             yield
@@ -357,12 +357,12 @@ class _Evaluation:
         return conclude(blank, outcomes, self._problem)
 
     def _import(self, worker: Worker, cases: Sequence[Case]) -> Message:
-        """Have a worker import the submission, with the reference's constants of the first case."""
+        """Make a worker import the submission, with the first case's values of shared constants."""
         shared = shared_in(self._problem, cases[0], worker.source) if cases else {}
         return worker.request("import", {"constants": shared})
 
     def _swallowed(self, outcomes: Sequence[CaseOutcome]) -> Iterator[str]:
-        """Yield a note for each extension that did not compile, if no case failed because of it."""
+        """Yield a note for each extension that did not compile, unless that made a case fail."""
         for name, error in self._refused.items():
             if not any(error in outcome.report.message for outcome in outcomes):
                 yield f"{name} did not compile, and the submission continued without it: {error}"
@@ -375,7 +375,7 @@ class _Evaluation:
     def _search_on(
         self, search: Search, outcomes: list[CaseOutcome], coverage: Coverage | None
     ) -> Coverage | None:
-        """Search; add the failures that are found to `outcomes`; return the coverage afterwards."""
+        """Search for failures at other sizes; add them to `outcomes`; return the new coverage."""
         self._on_progress(Progress("searching"))
         # The search has a time limit of its own, so the check's limit does not apply.
         self._time.steps = Allowance(search.seconds + self._deadlines.step)
@@ -423,8 +423,8 @@ class _Evaluation:
     def _check_own(self, worker: Worker, case: Case) -> CaseOutcome:
         """Check the reference's own configuration, at reduced sizes first.
 
-        If the result is not right there and the submission's text states the native sizes, check at
-        the native sizes too.
+        If the result at reduced sizes indicates that the submission supports only the native sizes,
+        check at the native sizes too.
         """
         outcome, native = self._check_cut(worker, case), at_native_size(self._problem, case)
         sign = own_size.sign_of_own_size(outcome, native, self._problem, worker.source)
@@ -452,7 +452,10 @@ class _Evaluation:
         return own_size.without_native_size(outcome, self._problem, there)
 
     def _by_own_size(self, outcomes: list[CaseOutcome], source: str) -> list[CaseOutcome]:
-        """Return the outcomes; if the submission supports only one size, excuse the other sizes."""
+        """Return the outcomes, with changes if the submission supports only the native size.
+
+        Cases of other sizes that failed or did not run then become `declined`.
+        """
         own = next((each for each in outcomes if each.case.label in OWN), None)
         problem, cut = self._problem, self._cut
         if own is None or not (cut or own_size.is_for_own_size(own, problem, source)):
@@ -514,13 +517,16 @@ class _Evaluation:
         return CaseOutcome(replace(not_run(case, why.splitlines()[0]), verdict="error"), case)
 
     def _hold(self, size: int) -> None:
-        """Hold `size` bytes of the GPU's memory until the end; if 0, keep the present share."""
+        """Reserve `size` bytes of GPU memory, in place of the present reservation.
+
+        If `size` is 0, the present reservation stays.
+        """
         if size:
             self._share.close()
             self._share.enter_context(_share_of_gpu(size))
 
     def _became_of_file(self, blank: Report) -> str | None:
-        """Return `removed` or `changed` if that happened to the file after the hash; else None."""
+        """Return `removed` or `changed` if the file is no longer as it was hashed; else None."""
         try:
             is_same = file_digest(self._settings.submission) == blank.content_hash
         except OSError:
@@ -528,7 +534,7 @@ class _Evaluation:
         return None if is_same else "changed"
 
     def _look_back(self, worker: Worker) -> Coverage | None:
-        """Store notes on leaks and constants, and the PTX; return the coverage of device code."""
+        """Store notes on leaks and on reference constants; store the PTX; return the coverage."""
         header = worker.request("leaks").header
         shared = shared_constants(self._problem.tree, worker.source)
         read = [name for name in header.get("constants", ()) if name in shared]
@@ -553,7 +559,7 @@ class _Evaluation:
         return _coverage(worker.request("leaks").header)
 
     def _stopped(self, blank: Report, what: verdict.Stop) -> Report:
-        """Return the report of a submission that was stopped before its cases ran."""
+        """Return the report of an evaluation that was stopped; it has no result of any case."""
         return replace(
             blank,
             verdict=what.verdict,

@@ -1,4 +1,4 @@
-"""Report of what a machine lacks before the harness can be installed, one line for each lack.
+"""A program that prints, one a line, all that a machine lacks for the installation of the harness.
 
 make runs `python3 -I harness/preinstall.py VENV [OPTION OF PIP ...]` first. This module needs only
 the system's Python and the standard library. `harness doctor` reports the same lacks.

@@ -42,13 +42,13 @@ class Searched:
 
 
 class SearchRun:
-    """Context manager for one search, with workers of its own; leaving it ends the last worker.
+    """Context manager for one search, which has its own workers; leaving it ends the last worker.
 
     `judging/search.py` chooses the configurations. This class runs them, and replaces a worker that
     died or cannot run more cases.
 
     Args:
-        problem: The problem at whose other sizes failures are sought.
+        problem: The problem; the search tries it at other sizes than the grid does.
         seed: Seed of all random values.
         start: Function that starts a worker.
         check: Function that runs a case in a worker.
@@ -118,7 +118,7 @@ class SearchRun:
 
     @property
     def reached(self) -> int:
-        """Number of different lines of device code that ran so far, in grid or search."""
+        """Number of different lines of device code that ran so far, in grid cases or the search."""
         return len(self._coverage.reached) if self._coverage else 0
 
     def try_out(self, configuration: Configuration) -> CaseOutcome:

@@ -57,7 +57,8 @@ def check(options: argparse.Namespace) -> int:
     """Run `harness check` with parsed options, and return the exit status.
 
     Raises:
-        harness.system.errors.HarnessError: No submission can be checked, or no further one.
+        harness.system.errors.HarnessError: The options, references or machine do not allow any
+            check, or the machine fails during the checks.
     """
     problems = named(load_references(reference_paths(options)), options.problem)
     engine = engine_choice(options)
@@ -130,7 +131,7 @@ def check(options: argparse.Namespace) -> int:
 
 
 class Checking:
-    """The results of one run of `harness check` so far, and their output.
+    """The results of `harness check` so far; this class also stores and prints them.
 
     Attributes:
         all_passed: True if every report so far is right and meets the `--require` options.
@@ -191,7 +192,7 @@ class Checking:
         self._careful.write(f"--coverage {path}", write)
 
     def take_over(self, requests: Sequence[Request], seed: int | None) -> list[Request]:
-        """Show the reports that an earlier run stored; return the requests that have none."""
+        """Show the stored reports of an earlier run; return requests that have no stored report."""
         found = [(request, self._finished.find(request, seed)) for request in requests]
         count = sum(report is not None for _, report in found)
         print(

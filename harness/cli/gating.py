@@ -108,7 +108,8 @@ def _comparison(options: argparse.Namespace, gate_options: GateOptions, folder: 
 def _of_base(options: argparse.Namespace, asked: settings.Thresholds) -> settings.Thresholds:
     """Return the thresholds in the base revision's pyproject.toml, or the defaults.
 
-    If the base is a file of records, return the thresholds of this tree (`asked`).
+    If the base is a file of records, it has no pyproject.toml; then return the thresholds of this
+    tree (`asked`).
 
     A change that loosens a threshold must not be judged by the looser one. So the caller uses, for
     each problem, the smaller threshold of this tree and the base.
@@ -137,7 +138,7 @@ def _loosened(asked: settings.Thresholds, used: settings.Thresholds) -> Iterator
 def _unknown_problems(
     thresholds: settings.Thresholds, options: argparse.Namespace
 ) -> Iterator[str]:
-    """Yield a note for each threshold in the settings whose problem is not a reference."""
+    """Yield a note for each threshold in the settings for a problem that no reference defines."""
     if not thresholds.problems:
         return
     known = {problem.name for problem in load_references(reference_paths(options))}

@@ -17,7 +17,7 @@ _COMMANDS = (check, report, leaderboard, profile, gate, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, and return the exit status: 0 all passed, 1 something did not, 2 error.
+    """Run one command; return 0 if all passed, 1 if something did not pass, or 2 after an error.
 
     Raises:
         OSError: The command cannot write to standard output or to another file that it needs.

@@ -29,7 +29,7 @@ def open_json(target: str | None, stack: ExitStack) -> JsonLines | None:
 
 
 def print_notes(out: IO[str]) -> None:
-    """Print notes, if true, that submissions run without a sandbox and that torch is untested."""
+    """Print a note if submissions run without a sandbox, and one if this torch is untested."""
     note = sandbox_note()
     if note:
         say(f"note: {note}", out)

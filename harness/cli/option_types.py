@@ -126,7 +126,10 @@ def add_readable(add: Callable[..., object]) -> None:
 
 
 def add_search(add: Callable[..., object], prefix: str = "--") -> None:
-    """Add the option --search, which looks for failures beyond the grid; see `add_engine`."""
+    """Add the option --search, which looks for failures at sizes outside the grid.
+
+    `add` and `prefix` are as in `add_engine`.
+    """
     add(
         f"{prefix}search",
         type=seconds,

@@ -21,7 +21,7 @@ _HEAD = "# Leaderboard\n\n<!-- Written by `make leaderboard`. -->"
 
 
 def rank(options: argparse.Namespace) -> int:
-    """Print the leaderboard, write the Markdown file of `--update`, and return the exit status."""
+    """Print the leaderboard, write it to the file of --update if given; return the exit status."""
     problems = named(load_references(reference_paths(options)), options.problem)
     submissions = discover(options.paths).submissions
     found = [
@@ -36,10 +36,10 @@ def rank(options: argparse.Namespace) -> int:
 
 
 def _update(path: Path, found: Sequence[Board]) -> str:
-    """Write to a Markdown file the parts of the boards that do not depend on the machine.
+    """Write a Markdown file with those parts of the boards that do not depend on the machine.
 
     Returns:
-        "changed" or "unchanged", for the file's content.
+        "changed" if the file's content changed, else "unchanged".
     """
     fresh = f"{_HEAD}\n\n{text([portable(board) for board in found], 'github')}\n"
     try:

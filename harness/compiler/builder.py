@@ -1,4 +1,4 @@
-"""Builds of extensions through the cache: first with small headers, then with torch's headers."""
+"""Builds of extensions through the cache; a build tries small headers before torch's headers."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ class Builder:
 
         The key does not cover included files that the compilers list as dependencies, which are
         known only after a build. The cache compares the digests of such files when it reads an
-        entry. ccache knows them before a build, but has to run the preprocessor on torch's headers
-        for each look-up.
+        entry. ccache instead finds these files before a build, but it runs the preprocessor on
+        torch's headers for each look-up.
         """
         return digest(
             (
@@ -149,12 +149,12 @@ class Builder:
     def _compile_or_refuse(
         self, extension: Extension, key: str, folder: Path, on_begin: Callable[[], None]
     ) -> Product:
-        """Compile an extension; if the key alone decides that this fails, store the error.
+        """Compile an extension; if this fails, cache an error that must recur for the same key.
 
-        A stored error saves the next build of a submission that does not compile. An error is not
-        stored in the cache if it may not recur. It is not stored for an extension with include
-        paths either, because their folders may get further headers. `Failures` keeps those errors
-        for the present command, except a lack of resources.
+        The cached error saves the next build of a submission that does not compile. An error that
+        may not recur is not cached. Errors of an extension with include paths are not cached
+        either, because their folders may get further headers. `Failures` keeps the uncached errors
+        for the present command, except those from a lack of resources.
         """
         self._failures.recall(key)
         on_begin()
@@ -182,7 +182,7 @@ class Builder:
         )
 
     def _prelude(self, extension: Extension, first: _Levels) -> Path | None:
-        """Return the precompiled header for the C++ sources of the first attempt, or None."""
+        """Return the precompiled header if a C++ source uses it in the first attempt; else None."""
         pairs = zip(extension.sources, first, strict=True)
         if not any(_has_prelude(source) and level == "light" for source, level in pairs):
             return None
@@ -254,7 +254,7 @@ def _has_prelude(source: tuple[str, str]) -> bool:
 
 
 def _with_linkers_words(error: CompileError, extension: Extension) -> CompileError:
-    """Return the error with the linker's message, and the flag that this is about, put first."""
+    """Return the error; if the linker failed, put its message and the flag it names first."""
     said = linkers_words(error.output)
     if said is None:
         return error

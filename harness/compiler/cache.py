@@ -133,7 +133,7 @@ class Cache:
 
     @contextmanager
     def _named(self) -> Iterator[None]:
-        """Add the cache's path to an OSError without a file name, as a full disk raises."""
+        """Add the cache's path to an OSError without a file name, such as that of a full disk."""
         try:
             yield
         except OSError as error:

@@ -89,7 +89,8 @@ def wheel_homes(major: int) -> list[Path]:
 def _home_of(nvcc: str) -> Path | None:
     """Return the CUDA_HOME of an nvcc on the PATH, which may be a link or a wrapper script.
 
-    `nvcc --dryrun` prints CUDA_HOME as TOP. Debian's nvcc prints only the folder of the program.
+    `nvcc --dryrun` prints CUDA_HOME as TOP. Debian's nvcc prints no TOP, only the folder of the
+    program.
     """
     command = [nvcc, "--dryrun", "-E", "-x", "cu", os.devnull]
     output = subprocess.run(command, capture_output=True, text=True, check=False).stderr

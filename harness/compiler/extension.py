@@ -1,7 +1,8 @@
 """A replacement for the compile step of torch.utils.cpp_extension's `load_inline` and `load`.
 
-torch's functions still check their arguments and assemble the sources. Mainly `_jit_compile`, which
-compiles and imports, is replaced; `tried.py` lists the releases of torch that have this function.
+torch's functions still check their arguments and assemble the sources. The harness mainly replaces
+`_jit_compile`, which compiles and imports. `tried.py` lists the releases of torch that have this
+function.
 """
 
 from __future__ import annotations
@@ -103,7 +104,10 @@ class ExtensionLoader:
             return self._loaded[extension.name, version]
 
     def _version(self, extension: Extension, asked: dict[str, Any]) -> int:
-        """Return how often requests with this extension's name have changed, as torch counts."""
+        """Return the version of an extension's name, which grows by 1 whenever a request differs.
+
+        torch counts in the same way.
+        """
         folder = asked["build_directory"]
         is_fresh = folder in {fresh.name for fresh in self._folders}
         request = (extension, asked["is_python_module"], None if is_fresh else folder)
@@ -176,9 +180,9 @@ def _do_nothing(*_: Any, **__: Any) -> None:
 
 
 def _cuda_flags(given: Sequence[str]) -> tuple[str, ...]:
-    """Return nvcc's flags: those of the submission, and torch's defaults for the language standard.
+    """Return nvcc's flags: the submission's, and torch's `-std=` flag if the submission gives none.
 
-    The architectures of `TORCH_CUDA_ARCH_LIST` come first, if this is set.
+    If `TORCH_CUDA_ARCH_LIST` is set, the flags for its architectures come first.
     """
     flags = as_torch_passes(given)
     if os.environ.get("TORCH_CUDA_ARCH_LIST", "native") != "native":

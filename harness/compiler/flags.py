@@ -268,8 +268,8 @@ def _split_architecture(flags: Sequence[str], ours: str) -> tuple[str | None, li
     """Separate nvcc's flags for GPU architectures from its other flags.
 
     Returns:
-        An architecture and the other flags. The architecture is the newest in the flags that a
-        device of architecture `ours` runs, else the newest in the flags. It is None if the
+        An architecture and the other flags. The architecture is the newest one in the flags that is
+        not newer than `ours`; if all are newer, the newest one in the flags. It is None if the
         flags name no architecture.
     """
     named: list[str] = []

@@ -51,10 +51,11 @@ def with_line_directives(text: str, submission: str, name: str) -> str:
 
 
 def _places(text: str, submission: str, name: str) -> Iterator[tuple[str, int]]:
-    """Yield, for each line of `text`, the file and line that compilers shall report.
+    """Yield, for each line of `text`, the file and line number to show in compiler messages.
 
-    `text` contains strings of the submission and lines that torch adds. A diff of `text` and
-    submission finds the common lines, even if the submission assembles its strings at run time.
+    `text` contains strings of the submission and lines that torch adds. A diff finds the lines that
+    `text` and `submission` have in common, even if the submission assembles its strings at run
+    time.
     """
     lines = text.splitlines()
     origin: list[int | None] = [None] * len(lines)

@@ -3,8 +3,8 @@
 nvcc reads torch's headers twice for each source, for the device and for the host, and has no
 precompiled headers. g++ compiles pybind11 again for each extension. The slim headers
 (`include/slim/`) declare only the parts of torch that the host code of kernels uses, and their
-Python bindings. With the slim headers a build takes a third of the time. They call functions of the
-worker's simulated `cuda` device (`simulator/native/slim.cpp`, `bindings.cpp`).
+Python bindings. With the slim headers a build takes a third of the time. The slim headers call
+functions of the worker's simulated `cuda` device (`simulator/native/slim.cpp`, `bindings.cpp`).
 
 The selection scans the source's text. A wrong choice costs only time, because a source that fails
 with the slim headers is compiled again with torch's own.
@@ -59,7 +59,8 @@ _OWN_TYPES = re.compile(
 def sources(extension: Extension) -> frozenset[str]:
     """Return the names of an extension's sources that are to be compiled with the slim headers.
 
-    Either all CUDA sources are among them, perhaps with C++ sources, or the result is empty.
+    If any CUDA source cannot use the slim headers, the result is empty. Otherwise it has all CUDA
+    sources, and perhaps some C++ sources.
     """
     # CUDA sources may pass types of the slim headers to each other, so all use the same headers.
     texts = {name: _COMMENT.sub(" ", text) for name, text in extension.sources}
@@ -81,9 +82,9 @@ def sources(extension: Extension) -> frozenset[str]:
 
 
 def definitions(source: str) -> list[str]:
-    """Return flags that leave out large headers of which a source appears to use nothing.
+    """Return flags that leave out large headers which a source does not seem to use.
 
-    A wrong choice costs only time, as that of the slim headers does.
+    If a source needs a header after all, it is compiled again with torch's headers.
     """
     code = _COMMENT.sub(" ", source)
     half = [] if _HALF.search(code) else ["-DHARNESS_WITHOUT_HALF"]
@@ -93,7 +94,7 @@ def definitions(source: str) -> list[str]:
 
 
 def _has_all_of(source: str) -> bool:
-    """Return whether the slim headers declare all names of torch that a source uses."""
+    """Return whether the slim headers declare all names of torch that a source seems to use."""
     included = filter(_TORCHS.match, _INCLUDE.findall(source))
     if not all(name in _ALONGSIDE or (FOLDER / name).is_file() for name in included):
         return False

@@ -26,7 +26,7 @@ INSTALL_LAST_TRIED = f"pip install 'torch=={_LAST}.*'"
 def torch_note(version: str | None = None) -> str:
     """Return a one-line note if a release of torch was not tested with the harness, else "".
 
-    By default, this is about the installed release.
+    By default, `version` is the installed release.
 
     >>> torch_note("2.99.1+cu140")
     'torch 2.99 was not tested with this version of the harness'

@@ -89,10 +89,10 @@ class EngineKind:
     """The description of an engine: the constant `ENGINE` of its module.
 
     Attributes:
-        most: Largest number of evaluations that the engine can run at a time; infinity without a
-            limit.
-        start: Function that makes an engine, from the number of evaluations at a time and the
-            address of a scheduler, which may be empty.
+        most: Largest number of evaluations that the engine can run at a time; infinity if there is
+            no limit.
+        start: Function that makes an engine. Its arguments are the number of evaluations at a time,
+            and the address of a scheduler or "".
         hardware: Function that returns the engine's hardware, from a choice of device and a
             scheduler's address. It raises HarnessError if the engine cannot be used.
         is_cluster: Whether the engine uses a scheduler's address. A cluster engine is used only if
@@ -110,8 +110,8 @@ class EngineChoice:
     """The user's choice of an engine, from the command line or a `Client`.
 
     Attributes:
-        name: Name of the engine's module; empty for the engine with the lowest limit of evaluations
-            at a time that suffices.
+        name: Name of the engine's module; if empty, the engine is used whose limit on evaluations
+            at a time is the lowest that suffices.
         scheduler: Address of the scheduler of an existing cluster; empty without an existing
             cluster.
     """
@@ -202,8 +202,8 @@ def evaluate_all(
             another thread.
 
     Raises:
-        harness.system.errors.MachineError: No other request can be evaluated. All running
-            evaluations have ended.
+        harness.system.errors.MachineError: This machine cannot evaluate any further request. All
+            running evaluations were ended before.
     """
     with engine:
         # Only `capacity` requests are submitted at a time, because an engine may hold the contents
@@ -218,7 +218,7 @@ def evaluate_all(
 
 
 def _ended(places: dict[Future[Report], int]) -> Iterator[tuple[int, Report | EvaluationError]]:
-    """Wait until at least one evaluation has ended; remove all ended ones and yield the results."""
+    """Wait until at least one evaluation ends; remove all ended ones, and yield each result."""
     done, _ = wait(places, return_when=FIRST_COMPLETED)
     for future in done:
         error = future.exception()

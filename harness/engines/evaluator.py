@@ -47,7 +47,7 @@ class EvaluationError(RuntimeError):
 
 
 def attempt(request: Request, on_progress: OnProgress) -> Report:
-    """Evaluate a request in this process, with errors whose message is one line.
+    """Evaluate a request in this process; convert known errors to one-line errors.
 
     Raises:
         EvaluationError: The request cannot be evaluated.
@@ -94,7 +94,7 @@ def _in_one_line() -> Iterator[None]:
 
 
 def main() -> None:
-    """Answer requests from standard input until it ends."""
+    """Read requests from standard input, and write their results, until the input ends."""
     interpreter.settle()
     # leash.py sends SIGTERM too if the parent dies. The handler unwinds, so that the running worker
     # is ended as well.

@@ -98,9 +98,9 @@ class ReportCache:
 
     @cached_property
     def _surroundings(self) -> tuple[str, ...]:
-        """Everything except the request that decides a report.
+        """Everything that decides a report, apart from the request.
 
-        These are the GPU, the versions of torch and the compilers, and the harness's version and
+        This is the GPU, the versions of torch and the compilers, and the harness's version and
         digest.
         """
         return (self._gpu, torch_version(), __version__, harness_digest(), *_compilers(self._gpu))
@@ -114,7 +114,7 @@ class ReportCache:
 
 
 def _undrawn(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Return the cases with seed 0, and without the cases whose sizes are drawn at random."""
+    """Return the cases whose sizes are not random, each with its seed replaced by 0."""
     return tuple(replace(case, seed=0) for case in cases if case.label != "random")
 
 
@@ -143,7 +143,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _changed_since(moment: float, folder: Path) -> Iterator[Path]:
-    """Yield the file `folder`, or the source files below it, if modified after time `moment`."""
+    """Yield source files below `folder`, or the file `folder` itself, changed after `moment`."""
     if folder.is_file() and folder.stat().st_mtime > moment:
         yield folder
     for here, subfolders, names in os.walk(folder):

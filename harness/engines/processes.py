@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Lost(EvaluationError):
-    """The error of an evaluation whose evaluator process died before it answered."""
+    """The error of an evaluation whose evaluator process died before it wrote a result."""
 
 
 class Processes:
@@ -98,7 +98,7 @@ class Processes:
         *,
         alone: bool = False,
     ) -> Future[T]:
-        """Queue a request of the kind `what` for an evaluator process; `read` decodes the answer.
+        """Queue a request of the kind `what` for an evaluator process; `read` decodes the result.
 
         If `alone`, the request runs while no other request of this engine runs.
         """
@@ -161,9 +161,10 @@ class _SharedOrExclusive:
 
     @contextlib.contextmanager
     def entered(self, *, alone: bool) -> Iterator[None]:
-        """Hold the lock, shared or alone; while a thread waits for it alone, no other enters.
+        """Hold the lock in a `with` block, together with other threads or, if `alone`, exclusively.
 
-        Otherwise a steady flow of evaluations would delay a measurement for ever.
+        While a thread waits for exclusive use, no other thread gets the lock. Otherwise a steady
+        flow of evaluations would delay a measurement for ever.
         """
         with self._changed:
             self._claims += alone

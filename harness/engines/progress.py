@@ -99,7 +99,10 @@ class _Evaluation:
         return cut(one_line(f"{first.id}: {first.message}"))
 
     def add(self, progress: Progress) -> bool:
-        """Record progress; return whether it is news for a log, and store such news in `line`."""
+        """Record progress, and return whether a log should get a line about it.
+
+        If so, the line is stored in `line`.
+        """
         known = len(self._wrong)
         if progress.event == "started":
             # An evaluation can start again: on a cluster, the first machine may have vanished.

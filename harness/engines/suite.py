@@ -36,7 +36,7 @@ PlanOf = Callable[[Report], SpeedPlan | None]
 
 
 class PendingEvaluation:
-    """The evaluation of one submission on one problem: waiting, running or finished."""
+    """The evaluation of one submission on one problem, which may be queued, running or finished."""
 
     def __init__(self, request: Request, say: Say, plan_of: PlanOf | None) -> None:
         self.request = request
@@ -132,7 +132,7 @@ class PendingEvaluation:
         complete_from(self._times, measured.result)
 
     def is_done(self) -> bool:
-        """Return whether the report exists, or all cases are done and no search is requested."""
+        """Return whether the report exists or, if no search is requested, all cases are done."""
         if self._future is None or self._future.cancelled():
             return False
         if self._future.done() or self.request.search:
@@ -140,7 +140,7 @@ class PendingEvaluation:
         return self._cases.keys() == {case.id for case in self.request.cases}
 
     def _wait(self, ready: Callable[[], bool]) -> None:
-        """Wait for `ready()` or the end of the evaluation; if that is long, print its activity."""
+        """Wait for `ready()` or the evaluation's end; during a long wait, print its activity."""
         said = ""
         with self._changed:
             while not ready() and not (self._future and self._future.done()):
@@ -206,7 +206,7 @@ class Suite:
         return not all(pending.is_done() for pending in self._pending.values())
 
     def take_over(self, seed: int | None) -> tuple[int, int]:
-        """Replace evaluations by stored reports of earlier runs; `seed` limits these to one seed.
+        """Use stored reports instead of evaluations; with `seed`, only reports that have that seed.
 
         Returns:
             The number of evaluations that were replaced, and the number of all evaluations.
@@ -243,7 +243,7 @@ class Suite:
         pending.start(engine, partial(self._keep, pending.request))
 
     def finish(self) -> list[Report]:
-        """End all running evaluations; return the reports of those that had finished."""
+        """End all running evaluations; return the reports of those that had already finished."""
         reports = []
         for pending in self._pending.values():
             if pending.is_done():

@@ -31,7 +31,7 @@ class Worse:
 
 
 def what_got_worse(base: Report, head: Report) -> Worse | None:
-    """Compare the reports of the old version (base) and the new one (head); None if none is worse.
+    """Return a reason why the new version (head) is worse than the old one (base), or None.
 
     - A case that passed in the base must pass in the head.
     - If the base passed as a whole, the head must pass as a whole.
@@ -51,7 +51,7 @@ def what_got_worse(base: Report, head: Report) -> Worse | None:
 def what_is_wrong(head: Report, least: Precision | None) -> Worse | None:
     """Return why a new version is wrong, or less precise than `least`; None if it is neither.
 
-    This is for an old version without a report.
+    The gate uses this if there is no report of an old version.
     """
     if not head.is_right:
         return Worse(f"{head.verdict}: {head.message}", _line(head.cases, head.path))
@@ -69,7 +69,10 @@ def _common(base: Report, head: Report) -> list[tuple[CaseReport, CaseReport]]:
 
 
 def _key(case: CaseReport) -> str:
-    """Return a key to match cases; the reference's native and reduced sizes share one key."""
+    """Return a key that a case of the base and the matching case of the head share.
+
+    Cases at the reference's own sizes share one key, whether the sizes are cut down or not.
+    """
     return "own" if case.label in OWN else case.id
 
 
@@ -129,7 +132,7 @@ def _kind(finding: Finding) -> tuple[str, str]:
 
 
 def _line(cases: Iterable[CaseReport], path: str) -> int | None:
-    """Return the line number of the first finding that fails a case, if it is in the submission."""
+    """Return the line of the first finding that fails a case, or None if in another file."""
     for case in cases:
         for finding in failing_findings(case.findings):
             return _line_of(finding, path)

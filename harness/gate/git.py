@@ -1,4 +1,4 @@
-"""Calls of git, in which file names and contents stay as stored, whatever the settings are."""
+"""Calls of git that return file names and contents as stored, independent of git's settings."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def blobs(folder: Path, objects: Sequence[str]) -> Iterator[bytes]:
 
 
 def in_commit(root: Path, commit: str, below: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return mode and object name of each file of a commit at or below some paths, by file name."""
+    """Return each file's mode and object name, by file name, at or below some paths of a commit."""
     found = {}
     for line in listed(root, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *below):
         facts, _, name = line.partition("\t")

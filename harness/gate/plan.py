@@ -24,8 +24,8 @@ class Pair:
         before: The old version, if it exists and fits the problem.
         fault: If the head's file exists and does not fit the problem, the reason; else empty.
         path: The file of the new version, if it exists.
-        is_changed: Whether submission or reference differ from the base, or the user wants all
-            compared.
+        is_changed: Whether submission or reference differ from the base, or the user asked to
+            compare unchanged ones too.
         unread: If the base's file of this name cannot be read, the reason; else empty.
     """
 
@@ -58,7 +58,7 @@ class GatePlan:
 def in_tree(
     tree: Tree, submissions: Sequence[Submission], problems: Sequence[Problem]
 ) -> dict[Key, Before]:
-    """Return the old version for each of the submissions and each problem that it fits."""
+    """Return the old version of each submission on each problem that the submission fits."""
     found = {}
     for problem in problems:
         # Both versions are judged by the present problem. An empty hash marks a problem that
@@ -78,7 +78,7 @@ def _is_as_it_was(tree: Tree, path: Path) -> bool:
 
 
 def unread(rejected: Iterable[Rejected]) -> dict[str, str]:
-    """Return, by name, why old files that may have been submissions cannot be read."""
+    """Return, by submission name, why old files that may be submissions cannot be read."""
     return {each.path.stem: each.message for each in rejected if not each.is_other}
 
 

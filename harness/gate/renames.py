@@ -1,4 +1,4 @@
-"""Pairing of submissions that were renamed, so that a renamed one is compared as well."""
+"""Pairing of old and new names of renamed submissions, so that the gate compares them too."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ _ALIKE = 0.5
 
 
 def renames(gone: Mapping[str, Before], added: Mapping[str, Submission]) -> dict[str, str]:
-    """Pair removed submissions with new ones that have the same content, or half of the lines.
+    """Pair removed submissions with new ones that have equal content or many lines in common.
+
+    Many lines are at least half of the shorter file's lines.
 
     Args:
-        gone: Submissions that only the base has, by name. A recorded one has no text, so it is
-            paired only with equal content.
+        gone: Submissions that only the base has, by name. If the base has only records of a
+            submission, its text is unknown, so it is paired only with equal content.
         added: Submissions that only the head has, by name.
 
     Returns:

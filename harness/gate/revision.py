@@ -1,4 +1,4 @@
-"""Files of a git repository at a revision and in the working tree, for a comparison of both.
+"""Export of files from a git repository, at a revision and from the working tree, to compare both.
 
 The bytes of both versions are those that git has stored. A checkout would apply the .gitattributes
 of one version (line ends, encodings, filters). So a change to .gitattributes could decide how the
@@ -149,7 +149,7 @@ def _is_below(name: str, folders: Iterable[str]) -> bool:
 
 
 def _committed(root: Path, stored: _Stored, inside: Sequence[str]) -> _Found:
-    """Return the stored files at or below some paths, and the files to which links there lead."""
+    """Return the stored files at or below some paths, and the targets of symbolic links there."""
     found: _Found = {}
     wanted = list(inside)
     # Each pass reads the files that the links of the last pass lead to.
@@ -208,7 +208,7 @@ def _on_disk(root: Path, name: str) -> tuple[str, bytes] | None:
 
 
 def _target(entry: tuple[str, tuple[str, bytes]]) -> str | None:
-    """Return the name to which a symbolic link leads; None for a file or a link out of the tree."""
+    """Return the name of a symbolic link's target in the tree; None if there is no such target."""
     name, (mode, content) = entry
     target = os.fsdecode(content)
     if mode != git.LINK or target.startswith("/"):
@@ -218,7 +218,7 @@ def _target(entry: tuple[str, tuple[str, bytes]]) -> str | None:
 
 
 def _write(folder: Path, found: _Found) -> Snapshot:
-    """Write files first and links last, so that no file is written through a link; return both."""
+    """Write files before links, so that none is written through a link; return the snapshot."""
     folder.mkdir()
     outside: dict[str, str] = {}
     try:

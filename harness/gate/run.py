@@ -37,7 +37,7 @@ class GateOptions:
 
     Attributes:
         device, grid, seed, deadlines, call_budget, readable, untrusted, run: As in `Request`. If
-            the old version is a recorded report, its grid and seed are used instead.
+            the old version is a recorded report, the grid and seed of that report are used instead.
         jobs: Number of evaluations at a time.
         engine: The engine that runs the evaluations.
         allow_new: Whether a submission without an old version may pass the gate.
@@ -84,7 +84,7 @@ class GateOptions:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A pair of versions with a request for each; None for a version that is not evaluated."""
+    """A pair of versions, with the request to evaluate each; None for one not to be evaluated."""
 
     pair: Pair
     head: Request | None = None
@@ -93,7 +93,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _EvaluatedPair:
-    """A pair of versions with a result for each; None for a version that was not evaluated."""
+    """A pair of versions, with the result of evaluating each; None for one not evaluated."""
 
     pair: Pair
     head: Report | EvaluationError | None

@@ -36,7 +36,7 @@ class Thresholds:
         return self.problems.get(problem, self.default)
 
     def no_looser_than(self, other: Thresholds) -> Thresholds:
-        """Return, for each problem, the smaller one of the thresholds in `self` and `other`."""
+        """Return, for each problem, the smaller threshold of these and the other thresholds."""
         names = self.problems.keys() | other.problems.keys()
         return Thresholds(
             min(self.default, other.default),

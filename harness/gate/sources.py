@@ -108,7 +108,7 @@ def with_revision(
 
 
 def _on_side(side: Snapshot, names: Sequence[str]) -> Discovery:
-    """Return the submissions and rejected files that one version has at or below some names."""
+    """Return the submissions and the rejected files of one version, at or below some names."""
     there = [path for name in names if (path := side.where(name))]
     found = _without_folders(discover(there) if there else Discovery((), ()))
     outside = tuple(
@@ -122,7 +122,7 @@ def _on_side(side: Snapshot, names: Sequence[str]) -> Discovery:
 
 
 def _as_named(rejected: Rejected, tree: Tree) -> Rejected:
-    """Return a rejected file with its path in the working tree instead of the exported copy."""
+    """Return a rejected file with the path in the working tree, not that of the exported copy."""
     message = rejected.message.replace(str(tree.head.folder), str(tree.root))
     return replace(rejected, path=tree.root / tree.head.name(rejected.path), message=message)
 
@@ -162,7 +162,7 @@ def _beside(
     head: Discovery,
     old: Discovery,
 ) -> list[str]:
-    """Return changed files that any submission may use, such as headers or sources of `load`."""
+    """Return changed files, such as headers, that are not submissions, rejected or references."""
     accounted = {
         *(tree.name(path) for path in references),
         *_names(tree.head, head),

@@ -1,4 +1,4 @@
-"""An allocator of GPU memory, with a guard zone behind each allocation and poison in new ones."""
+"""An allocator of GPU memory that adds a guard zone to each allocation and poisons new memory."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Arena:
 
     A freed block is kept for later allocations of the same size, which then get the same address.
 
-    Accesses beyond an allocation are found in two ways. A changed guard zone shows a write just
-    behind an allocation. Addresses without memory follow each block that has pages of its own, so a
-    far access faults.
+    Accesses past the end of an allocation are found in two ways. A changed guard zone shows a write
+    just behind the allocation. Each block that has pages of its own is followed by addresses
+    without memory, so an access farther behind faults.
     """
 
     def __init__(self, driver: Driver, limit: int, stopwatch: Stopwatch) -> None:
@@ -106,7 +106,7 @@ class Arena:
         return block.start
 
     def free(self, address: int) -> Allocation:
-        """Free an allocation and return its record, with `is_live` False.
+        """Free an allocation; return its record, in which `is_live` is now False.
 
         Raises:
             NotAnAllocation: `address` is not the start of a live allocation.
@@ -120,7 +120,7 @@ class Arena:
         return replace(freed, is_live=False)
 
     def poison_free(self) -> None:
-        """Fill all free blocks with `POISON`, so that a timed call need not do it."""
+        """Fill all free blocks with `POISON` now, so that no timed call has to spend time on it."""
         for blocks in self._free.values():
             for block in blocks:
                 if block.start not in self._poisoned:
@@ -211,7 +211,7 @@ class Arena:
         self._next += size + self._pages.granularity
 
     def _trim(self) -> None:
-        """Return the memory of free blocks that have pages of their own to the driver."""
+        """Give the memory of free blocks that have pages of their own back to the driver."""
         self._driver.call("cuCtxSynchronize")
         torch.cuda.empty_cache()
         for blocks in self._free.values():

@@ -22,8 +22,8 @@ class ColdCache:
     def empty(self) -> None:
         """Evict all data from the L2 cache, including persisting lines.
 
-        The method reads other memory of twice the cache's size. Writes would leave dirty lines, and
-        the timed call would have to write them back first.
+        The method reads unrelated memory of twice the cache's size. Writes would leave dirty lines,
+        which the GPU would have to write back during the timed call.
         """
         self._driver.forget_persisting_lines()
         self._flush.amax()

@@ -51,9 +51,9 @@ together:
 class Hold:
     """A kernel that occupies the whole GPU, without computing anything, until `end` is called.
 
-    Each launch by `begin` gets the next number. The kernel waits until a flag in host memory
-    reaches this number, which `end` writes. So a kernel that starts late, after its `end`, does not
-    wait.
+    `begin` gives each launch the next number. The kernel waits until a flag in host memory has
+    reached this number, which `end` writes to the flag. So a kernel that starts only after `end`
+    was called does not wait.
     """
 
     def __init__(self, driver: Driver) -> None:

@@ -1,7 +1,8 @@
-"""Reservations of a GPU's memory, known to all harness processes of a user.
+"""Reservations of a GPU's memory, which a user's harness processes on this machine share.
 
 A case at the reference's own size takes gigabytes, both in the judging process and in the device
-process. As many such cases run at a time as fit. The others wait until a reservation ends.
+process. Such cases run at the same time if their reservations fit into the memory. The others wait
+until a reservation ends.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ def bytes_needed(elements: int) -> int:
 
 
 def evaluations_that_fit() -> int:
-    """Return how many evaluations can run at a time beside one case at a reference's own size."""
+    """Return how many evaluations may run at a time.
+
+    Together they use the GPU memory that cases at a reference's own size cannot reserve.
+    """
     total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
     return max(1, int((1 - _SHARED_OUT) * total) // _OF_TWO_PROCESSES)
 
@@ -69,7 +73,7 @@ class MemoryBudget:
     def share(self, size: int) -> Iterator[None]:
         """Wait until `size` bytes are not reserved, and reserve them within the context.
 
-        A size above the capacity is reserved when no other process has a reservation.
+        If `size` is above the capacity, wait until no other process has a reservation.
         """
         while not self._take(size):
             time.sleep(_LOOK_SECONDS)
@@ -102,7 +106,7 @@ class MemoryBudget:
 
     @contextmanager
     def _entries(self) -> Iterator[tuple[IO[str], dict[str, int]]]:
-        """Lock the file; yield it, and the bytes that each living process has reserved."""
+        """Lock the file; yield it, and a map from each living process to its reserved bytes."""
         with self._path.open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
@@ -120,7 +124,7 @@ def _write(file: IO[str], entries: dict[str, int]) -> None:
 
 
 def _own_key() -> str:
-    """Return a name for this process that no later process has: its number and its start time."""
+    """Return the process number and start time; no later process has the same pair."""
     return f"{os.getpid()} {_started(os.getpid())}"
 
 

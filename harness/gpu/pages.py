@@ -39,12 +39,13 @@ class _Access(ctypes.Structure):
 
 
 class Pages:
-    """One reserved range of device addresses, to parts of which memory is mapped.
+    """A reserved range of device addresses; the driver can map memory to parts of the range.
 
     Attributes:
         base: First device address.
         size: Size of the range in bytes.
-        granularity: Size in bytes of which sizes and addresses of mapped parts are multiples.
+        granularity: Unit of mappings in bytes; address and size of each mapped part are multiples
+            of this.
     """
 
     def __init__(self, driver: Driver, size: int, wanted: int) -> None:

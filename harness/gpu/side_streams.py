@@ -15,7 +15,10 @@ _BLOCKING, _NON_BLOCKING = 0, 1
 
 
 class SideStreams:
-    """The streams that a submission created, by number, and events recorded on them, by ticket."""
+    """The streams that a submission created, and the events recorded on them.
+
+    The caller chooses a number for each stream, and a number (ticket) for each event.
+    """
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -42,7 +45,7 @@ class SideStreams:
         self._driver.call("cuStreamDestroy_v2", ctypes.c_void_p(handle))
 
     def on(self, stream: int) -> AbstractContextManager[None]:
-        """Return a context in which torch queues work on this stream."""
+        """Return a context in which torch queues its work on stream number `stream`."""
         return torch.cuda.stream(self._of(stream))
 
     def record(self, ticket: int, stream: int) -> None:

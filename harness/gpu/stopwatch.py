@@ -18,11 +18,11 @@ class Stopwatch:
     """Measures the device time of one call's work on all streams.
 
     A `Hold` kernel occupies the device while the host queues work, so the work then runs without
-    gaps. If the host waits for the device in between, each part is held and timed separately.
-    Nothing is held or timed outside of `begin` and `stop`.
+    gaps. Without this kernel, events around the work would also measure the host, because the
+    device would wait for each launch.
 
-    Without the hold, events around the work would also measure the host, because the device would
-    wait for each launch.
+    If the host waits for the device within a call, the work before and the work after the wait are
+    timed separately. Nothing is timed before `begin` or after `stop`.
     """
 
     def __init__(self, driver: Driver, beside: SideStreams) -> None:
@@ -44,7 +44,7 @@ class Stopwatch:
 
     @contextmanager
     def queueing(self, *, waits: bool = False) -> Iterator[None]:
-        """Enclose code that queues work to time; `waits` is true if it waits for the device."""
+        """Enclose code that queues timed work; set `waits` if the code waits for the device."""
         if not self._is_running:
             yield
             return
@@ -63,7 +63,7 @@ class Stopwatch:
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:
-        """Enclose code that queues work of the harness, whose device time is subtracted."""
+        """Enclose code that queues the harness's own work; the work's device time is subtracted."""
         if self._open is None and not self._is_waiting:
             yield
             return
@@ -79,7 +79,7 @@ class Stopwatch:
             self._beside.fork(end)
 
     def stop(self) -> float:
-        """Wait for the device; return the milliseconds of its work since `begin`, 0 without work.
+        """Wait for the device; return the milliseconds of work since `begin` (0 without work).
 
         Raises:
             torch.AcceleratorError: A kernel has broken the context.
@@ -98,7 +98,7 @@ class Stopwatch:
             self._beside.fork(self._open)
 
     def _pause(self) -> None:
-        """Let the device run the queued work, and record the end of this timed part behind it."""
+        """Let the device run the queued work, and record the end of that work as a timed part."""
         if self._open is not None and self._hold:
             with torch.cuda.stream(torch.cuda.default_stream()):
                 self._beside.join()

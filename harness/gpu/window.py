@@ -1,4 +1,4 @@
-"""A window: GPU memory that two processes share, so that they need not send large tensors."""
+"""Windows: GPU memory that two processes share, so that no large tensor passes through a socket."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ExportedMemory:
         """The handle by which the other process opens the memory; `make_room` changes it."""
 
     def make_room(self, nbytes: int) -> None:
-        """Make the window at least `nbytes` bytes large; enlarging it loses the content.
+        """Make the window at least `nbytes` bytes large; if it has to grow, its content is lost.
 
         Raises:
             harness.gpu.driver.DriverError: Too little memory is left, or processes cannot share
@@ -50,12 +50,15 @@ class ExportedMemory:
         self.handle = self._driver.export(self._address)
 
     def put(self, tensors: Sequence[Tensor], room: int = 0) -> Placed:
-        """Copy tensors into the window; leave room for `room` bytes behind them; return offsets."""
+        """Copy tensors to the start of the window, and return where each of them is.
+
+        The window is enlarged if necessary, so that `room` bytes are left behind the tensors.
+        """
         self.make_room(end_of(tensors) + room)
         return _copied(self._address, tensors)
 
     def at(self, placed: Placed) -> tuple[Tensor, ...]:
-        """Return tensors over the window's memory at the given offsets, valid until overwritten."""
+        """Return tensors over the window's memory at these offsets; later writes overwrite them."""
         return _tensors(self._address, placed)
 
     def close(self) -> None:
@@ -70,7 +73,7 @@ _windows: Shared[None, ExportedMemory] = Shared(lambda _: ExportedMemory())
 
 
 def own_window() -> ExportedMemory:
-    """Return the only window that this process exports; conversations with workers take turns."""
+    """Return the only window that this process exports; its worker conversations take turns."""
     return _windows.get(None)
 
 
@@ -83,7 +86,7 @@ class ImportedMemory:
         self._address = 0
 
     def at(self, handle: str, placed: Placed) -> tuple[Tensor, ...]:
-        """Return tensors over the window's memory at the given offsets, valid until overwritten."""
+        """Return tensors over the window's memory at these offsets; later writes overwrite them."""
         self._open(handle)
         return _tensors(self._address, placed)
 
@@ -101,12 +104,12 @@ class ImportedMemory:
 
 
 def room_for(nbytes: int, count: int) -> int:
-    """Return the most bytes of a window that `count` tensors of `nbytes` bytes in all can take."""
+    """Return a number of bytes that suffices for `count` tensors of `nbytes` bytes together."""
     return nbytes + count * _STEP
 
 
 def end_of(tensors: Sequence[Tensor]) -> int:
-    """Return the offset in bytes at which more can be stored behind tensors in a window."""
+    """Return an offset, in bytes, that lies behind all of these tensors in a window."""
     whole = room_for(sum(tensor.nbytes for tensor in tensors), len(tensors))
     return -(-whole // _STEP) * _STEP
 

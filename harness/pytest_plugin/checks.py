@@ -11,7 +11,7 @@ from harness.system.escape import one_line
 
 
 def test_builds(evaluation: PendingEvaluation) -> None:
-    """The submission can be imported, and all extensions that it loads at import compile."""
+    """The submission can be imported, and each extension that the import loads can be compiled."""
     problem = evaluation.wait_until_imported()
     if problem is not None:
         pytest.fail(problem, pytrace=False)
@@ -44,7 +44,8 @@ def test_speed(
 ) -> None:
     """The submission, or a baseline, can be timed on the GPU; pytest-benchmark shows the times.
 
-    The sizes are those of the reference's file. All are timed in the same rounds.
+    The sizes are those of the reference's file. Submission and baselines are timed in the same
+    rounds.
     """
     try:
         timing = outcome.timing(contender)

@@ -1,7 +1,7 @@
-"""Collection and evaluation of submissions; plugin.py registers this module if it has a reference.
+"""Collection and evaluation of submissions, in pytest sessions that have a reference.
 
-A file that mentions `ModelNew` is collected as a submission, with the tests of checks.py. pytest's
-own process never imports it.
+plugin.py registers this module. A file that mentions `ModelNew` is collected as a submission, with
+the tests of checks.py. pytest's own process never imports a submission.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Send the seed of the session to a process of pytest-xdist."""
+    """Send the session's seed to a process of pytest-xdist, so that all use the same seed."""
     node.workerinput["harness_seed"] = node.config.stash[OPTIONS].seed
 
 
@@ -151,9 +151,9 @@ def pytest_collect_file(
 def pytest_collect_directory(
     path: Path, parent: pytest.Collector
 ) -> Generator[None, pytest.Collector | None, pytest.Collector | None]:
-    """Replace a folder whose name cannot be printed by a failing test.
+    """Collect a failing test instead of a folder whose name cannot be printed.
 
-    pytest would print the folder's name before each test.
+    pytest would print the folder's name before each test in the folder.
     """
     collector = yield
     why_not = why_no_name(path.name)
@@ -173,9 +173,9 @@ def _mentions_model_new(path: Path) -> bool:
 
 
 def _is_unreadable(path: Path) -> bool:
-    """Return whether a file cannot be read and may be a submission, by its name.
+    """Return whether a file cannot be read, and by its name may be a submission.
 
-    pytest itself would try to import it.
+    Without this check, pytest would try to import the file.
     """
     own = path.suffix != ".py" or is_excluded_by_name(path)
     return not own and not os.access(path, os.R_OK)
@@ -245,7 +245,7 @@ class RejectedFile(pytest.Item):
 class Unnameable(pytest.File):
     """The collector of a submission or folder whose name cannot be printed in a test's name.
 
-    Its only test fails, and is named after the parent folder instead.
+    It has one test, which fails and is named after the parent folder.
     """
 
     def __init__(self, *, rejected: Rejected, **options: Any) -> None:
@@ -484,7 +484,7 @@ def _sayer(config: pytest.Config) -> Any:
 
 @pytest.fixture
 def evaluation(request: pytest.FixtureRequest, problem: Problem) -> PendingEvaluation:
-    """The evaluation of the submission whose test this is, on the test's problem."""
+    """The evaluation of the submission that the test is for, on the test's problem."""
     suite: Suite = request.config.stash[SUITE]
     return suite.evaluation(request.path, problem.path)
 
@@ -493,9 +493,9 @@ def evaluation(request: pytest.FixtureRequest, problem: Problem) -> PendingEvalu
 def outcome(
     request: pytest.FixtureRequest, evaluation: PendingEvaluation, problem: Problem
 ) -> Outcome:
-    """The speed measurement of the submission whose test this is, on the test's problem.
+    """The result of timing the submission that the test is for, on the test's problem.
 
-    The test of a baseline gets the first measurement on the problem, of any submission.
+    The test of a baseline gets the session's first speed result on the problem, of any submission.
     """
     session = request.config.stash[SPEED]
     if request.node.callspec.params["contender"] != SUBMISSION:
@@ -543,7 +543,7 @@ REPORTS = pytest.StashKey[list[Report]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End running evaluations, and keep the finished reports for summary and page."""
+    """End running evaluations, and keep the finished reports for the summary and the HTML page."""
     try:
         _finish(session.config)
     except KeyboardInterrupt:
@@ -561,7 +561,7 @@ def _finish(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over the reports of an ended pytest-xdist process, and its error if it had one."""
+    """Take over the reports of an ended pytest-xdist process, and end the session on its error."""
     output = getattr(node, "workeroutput", {})
     pages.take(node.config, output)
     machine.take(output)

@@ -27,7 +27,7 @@ _SEEN = pytest.StashKey[list[Path]]()
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Replace a submission that the user named by an error, as pytest would import it as a test."""
+    """If the user named a submission, collect an error; pytest itself would import it as a test."""
     collectors = yield
     if collectors and parent.session.isinitpath(file_path) and _is_submission(file_path):
         return [_Unchecked.from_parent(parent, path=file_path)]
@@ -51,7 +51,7 @@ class _Unchecked(pytest.File):
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
 ) -> None:
-    """If pytest found no tests but a submission, print how to give a reference."""
+    """If pytest found a submission but no tests, print how to give a reference."""
     if exitstatus != pytest.ExitCode.NO_TESTS_COLLECTED:
         return
     first = next(filter(_is_submission, config.stash.get(_SEEN, ())), None)

@@ -87,8 +87,8 @@ def _found(
     """Yield each file that may be untrusted and from which pytest would take settings or code.
 
     These are the settings file that pytest selected, imported plugins, and files above or below the
-    given paths. Above a path, pytest runs every conftest file, but reads only the settings file
-    that it selected. So other settings files above a path do no harm.
+    given paths. In folders above a path, pytest runs every conftest file, but reads no settings
+    file except the one that it selected. So the other settings files in these folders do no harm.
     """
     if chosen is not None:
         # pytest also searches the folder of --reference for settings. They are the user's own,

@@ -24,7 +24,7 @@ SUBMISSION = "submission"
 
 
 class NotTimed(Exception):
-    """A submission was not timed, because it did not pass or has no precision class."""
+    """A submission was not timed: it failed, or it has no precision class (fp32, tf32, ...)."""
 
 
 class SpeedFailure(Exception):

@@ -133,7 +133,10 @@ def options(
 
 
 def _folders_below_writable(shown: Iterable[Path]) -> list[str]:
-    """Return the top folders inside the sandbox's writable folders that contain a shown path."""
+    """Return the folders directly below the sandbox's writable folders that contain a shown path.
+
+    If a shown path is itself directly below a writable folder, no folder is returned for it.
+    """
     found = set()
     for path in shown:
         for folder in map(Path, (SCRATCH, *_ALSO_WRITABLE)):
@@ -143,5 +146,8 @@ def _folders_below_writable(shown: Iterable[Path]) -> list[str]:
 
 
 def _both_names(paths: Sequence[Path]) -> list[Path]:
-    """Return each path as given and also with symbolic links resolved, as programs use either."""
+    """Return two paths for each given path: absolute, and with symbolic links resolved.
+
+    Programs use either.
+    """
     return [name for path in paths for name in (path.absolute(), path.resolve())]

@@ -53,7 +53,7 @@ class Confinement:
 
 
 def places(submission: Path) -> dict[Path, Path]:
-    """Return where a confined process finds a submission's file and the sources beside it.
+    """Return the paths at which a confined process sees a submission's file and sources beside it.
 
     A sandbox shows these files in a folder that is the same on every machine. So the path reveals
     nothing, and the folder contains no other file. Without a sandbox, the files keep their paths.
@@ -78,7 +78,7 @@ class ProcessTree:
         self._process = process
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the process, not descendants; return whether it has ended."""
+        """Wait up to `seconds` for the process (not its descendants); return whether it ended."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -87,7 +87,7 @@ class ProcessTree:
 
     @property
     def how_it_ended(self) -> str:
-        """Words on the end of the process, to follow its name, such as `exited with status 1`."""
+        """A description of how the process ended, such as `exited with status 1`."""
         status = self._status()
         if status >= 0:
             return f"exited with status {status}"
@@ -175,7 +175,7 @@ class Confined(ProcessTree):
 
     @property
     def how_it_ended(self) -> str:
-        """Words on the end of the process, to follow its name, such as `exited with status 1`."""
+        """A description of how the process ended, such as `exited with status 1`."""
         return f"{self._excess} and was killed" if self._excess else super().how_it_ended
 
     def _status(self) -> int:

@@ -48,8 +48,8 @@ class Programs:
     """The programs that a fork server imports at its start.
 
     Attributes:
-        libraries: Shared objects to load before any import. Libraries that are loaded later search
-            these objects first for symbols.
+        libraries: Shared objects to load before any import. The loader resolves the symbols of
+            later libraries in these objects first.
         modules: Modules to import. The function `main()` of a module is the program, and reads
             `sys.argv`.
     """
@@ -87,7 +87,7 @@ class Fork:
 
 
 def main() -> None:
-    """Import the programs, and fork for each request until the socket's other end is closed."""
+    """Import the programs, and fork for each request until the client closes the socket."""
     server = socket.socket(fileno=int(sys.argv[1]))
     programs = codec.decode(sys.argv[2], Programs)
     for library in programs.libraries:
@@ -113,7 +113,7 @@ def main() -> None:
 
 
 def _guard(run: Callable[[], None], fork: Fork, descriptors: Sequence[int]) -> NoReturn:
-    """Enter the sandbox, run the program in a child, and report its number and exit status."""
+    """Enter the sandbox, run the program in a child; report the child's number and exit status."""
     # Without a sandbox, this signal ends the guard with the server. In a sandbox, everything ends
     # with process 1.
     die_with_parent()
@@ -165,7 +165,7 @@ def _exit_code(ended: os.waitid_result | None) -> int:
 
 
 def _await_hang_up(descriptor: int) -> None:
-    """Wait until the other end of the pipe, from which data is read, is closed."""
+    """Wait until the other process has closed the reading end of this pipe."""
     waiting = select.poll()
     waiting.register(descriptor, 0)
     waiting.poll()
@@ -195,7 +195,7 @@ def _become(run: Callable[[], None], fork: Fork, output: int, others: Sequence[i
 
 
 def _aside(descriptor: int) -> int:
-    """Move a descriptor to a number above all those that a program uses, and return the number."""
+    """Move a descriptor above all numbers that programs expect, and return its new number."""
     number = fcntl.fcntl(descriptor, fcntl.F_DUPFD, _ASIDE)
     os.close(descriptor)
     return number

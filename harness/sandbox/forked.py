@@ -151,7 +151,7 @@ class Forked(Confined):
             raise
 
     def _told_number(self) -> int:
-        """Return the program's process number, as this process sees it and the guard reports it."""
+        """Return the program's process number outside of the sandbox, as the guard reports it."""
         try:
             line = self._line(_FORK_SECONDS)
         except TimeoutError:
@@ -173,7 +173,7 @@ class Forked(Confined):
             self._kill_group(self._number)
 
     def _kill_group(self, number: int) -> None:
-        """Kill the program's process and its process group, where no sandbox ends them.
+        """Kill the program's process and its process group, if there is no sandbox.
 
         With a sandbox this is not needed, because the end of a sandbox kills all its processes. The
         guard keeps the process number reserved until its pipe is closed.
@@ -184,7 +184,7 @@ class Forked(Confined):
             os.killpg(number, signal.SIGKILL)
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the process, not descendants; return whether it has ended."""
+        """Wait up to `seconds` for the process (not its descendants); return whether it ended."""
         if self._ended is None:
             with contextlib.suppress(TimeoutError):
                 # Without a status the guard was killed, and the process with it.

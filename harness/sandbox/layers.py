@@ -59,9 +59,9 @@ def require_for(readable: Sequence[Path], *, untrusted: bool) -> None:
 
 
 def examine() -> list[State]:
-    """Test all layers in two processes that are confined like a submission: started and forked.
+    """Test all layers in two confined processes, one newly started and one forked.
 
-    A layer holds only if it holds in both processes.
+    Both processes are confined like a submission. A layer holds only if it holds in both processes.
     """
     ways = [_holes(_begun), *([_holes(_forked)] if bubblewrap.usable() else [])]
     return [
@@ -81,7 +81,7 @@ def why_not() -> str:
 
 
 def why_open() -> str:
-    """Return why a layer does not hold on this machine, with a remedy; empty if unknown."""
+    """Return why a layer does not hold on this machine, with a remedy; "" if unknown."""
     return bubblewrap.why_not_usable() or population.why_not()
 
 

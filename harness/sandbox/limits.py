@@ -54,7 +54,7 @@ class Limits:
 
     @classmethod
     def for_this_machine(cls, cores: int = 1) -> Limits:
-        """Return generous limits for a program that uses `cores` processes side by side."""
+        """Return limits, by this machine's memory and cores, for a program of `cores` processes."""
         processes = max(cls.processes, 4 * cores)
         # A BLAS library starts a thread for each processor in each process that uses it.
         threads = 4 * processes + cores * (os.cpu_count() or 1)

@@ -28,8 +28,8 @@ def limit(first: int, most: int) -> None:
     """Limit the number of threads in a sandbox that has not started its command yet.
 
     For an ordinary user, RLIMIT_NPROC is set. The kernel does not apply RLIMIT_NPROC to root. For
-    root, the largest process number of the PID namespace is lowered, so that the numbers run out.
-    On a kernel too old for the method, nothing is limited.
+    root, the largest process number of the PID namespace is lowered, so that no number is left for
+    a further thread. If the kernel is too old for that, root's threads are not limited.
 
     Args:
         first: Number of the sandbox's first process (its process 1), as this process sees it.

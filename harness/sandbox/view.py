@@ -133,7 +133,7 @@ def gpu_devices() -> list[Path]:
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:
-    """Return the paths without duplicates, and without paths that lie below another of them."""
+    """Return the paths without duplicates, and without any path that lies below another one."""
     kept: list[Path] = []
     for path in sorted(set(paths), key=lambda path: len(path.parts)):
         if not any(path.is_relative_to(other) for other in kept):

@@ -17,7 +17,7 @@ _GIB = 1 << 30
 
 
 def processes_of(roots: Sequence[int], most: int) -> list[int]:
-    """Return the numbers of `roots` and all their descendants; stop after more than `most`."""
+    """Return the process numbers of `roots` and their descendants, at most `most` + 1 of them."""
     waiting = [*roots]
     found: list[int] = []
     while waiting and len(found) <= most:
@@ -28,7 +28,7 @@ def processes_of(roots: Sequence[int], most: int) -> list[int]:
 
 
 def memory_of(processes: Sequence[int], limit: int) -> int:
-    """Return the bytes of memory that processes use together, exactly if above `limit`.
+    """Return the bytes of memory that processes use together; a result above `limit` is exact.
 
     A cheap estimate adds the resident set sizes, which count a page once for each process that
     shares it. The estimate is never too low, so the exact value is computed only if the estimate

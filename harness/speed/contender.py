@@ -56,7 +56,7 @@ class Contender(Protocol):
 
         Args:
             inputs: The inputs, on the GPU.
-            moved: Whether the inputs must lie at other addresses than in the last call.
+            moved: Whether the inputs must be stored at other addresses than in the call before.
             seconds: The deadline of this call; None for the default deadline of a worker's step.
 
         Raises:
@@ -141,7 +141,10 @@ class TimedBaseline:
     def __init__(
         self, name: str, conversation: Conversation, precision: str, output_shape: Sequence[int]
     ) -> None:
-        """Use a worker in which `prepare_baseline` has constructed `Model`."""
+        """Store the conversation with a worker.
+
+        `prepare_baseline` must have constructed `Model` in this worker before.
+        """
         self.name = name
         self._conversation = conversation
         self._precision = precision
@@ -150,7 +153,7 @@ class TimedBaseline:
     def time(
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
     ) -> Sample:
-        """Time one call. `moved` has no effect: a baseline's inputs are always in one window."""
+        """Time one call; `moved` is ignored: a baseline's inputs are always in the same window."""
         del moved
         window = own_window()
         placed = window.put(inputs, room=self._output_bytes)
@@ -170,7 +173,7 @@ class TimedBaseline:
 
 
 def prepare_baseline(conversation: Conversation, weights: Mapping[str, Tensor]) -> None:
-    """Construct `Model` in a worker, with given weights; raise the errors of `TimedSubmission`."""
+    """Construct `Model` in a worker with these weights; raise the errors of `TimedSubmission`."""
     with _faults():
         conversation.construct()
         conversation.send_weights(weights)

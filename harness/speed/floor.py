@@ -38,15 +38,15 @@ class LeastWork:
 
     Attributes:
         bytes: Bytes to move if every input and weight is read once and the output is written once.
-        flops: Floating-point operations: two for each term of each output element; 0 if the number
-            of terms is unknown.
+        flops: Floating-point operations: two for each product that is summed into an output
+            element; 0 if the number of products is unknown.
     """
 
     bytes: int
     flops: int
 
     def floor_ms(self, rates: Rates) -> float:
-        """Return, in ms, the time for the bytes or for the operations, whichever is larger."""
+        """Return the time in ms that the bytes or the operations take, whichever is longer."""
         moving = self.bytes / rates.bytes_per_second
         return 1e3 * max(moving, self.flops / rates.flops_per_second)
 
@@ -66,7 +66,7 @@ def measured_rates() -> Rates:
 
 
 def least_work(problem: Problem, case: Case, weight_bytes: int, output_bytes: int) -> LeastWork:
-    """Return the least work of a case, from its inputs and the bytes of weights and output."""
+    """Return the least work for a case whose weights and output have these sizes in bytes."""
     inputs = sum(
         math.prod(shape) * getattr(torch, dtype).itemsize
         for shape, dtype in zip(case.input_shapes, case.input_dtypes, strict=True)

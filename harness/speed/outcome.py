@@ -23,7 +23,7 @@ def speed_result(report: Report, precision: Precision, measured: Measurement) ->
         measured: A measurement of this submission, under the name in the report, and of baselines.
 
     Raises:
-        ContenderError: The measurement has no baseline of a precision that is comparable.
+        ContenderError: The measurement has no baseline with which this precision class is compared.
     """
     own = measured.timings[report.submission]
     baselines = {n: t for n, t in measured.timings.items() if n != report.submission}

@@ -38,8 +38,9 @@ class SpeedPlan:
         entries: The submissions to time.
         kinds: The kinds of baseline to time, such as `eager`.
         seconds: Most seconds that the rounds may take together.
-        width: Relative precision at which the rounds end. They end when half the 95 % interval of
-            each ratio to the first entry's time is a smaller fraction.
+        width: Relative precision at which the rounds end. Each other submission or baseline has a
+            ratio of its time to the first entry's. The rounds end once half the 95 % interval of
+            every ratio is less than this fraction of the ratio.
     """
 
     request: Request

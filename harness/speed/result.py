@@ -1,7 +1,7 @@
 """Stored speed results: one line of JSON for each submission, problem and measurement.
 
-Lines are added, never changed. For a submission's file, the newest line with exactly the file's
-content is used.
+Lines are added, never changed. The result of a submission is the newest line that has the hash of
+the file's present content.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class GpuReading:
 
 
 def milliseconds(timing: Timing) -> str:
-    """Format a median and half its 95 % interval, in ms, to two digits of the latter.
+    """Format a median and half its 95 % interval in ms; the half interval gets two digits.
 
     >>> milliseconds(Timing(4.2371, (4.2255, 4.2501), ()))
     '4.237 ± 0.013'
@@ -97,8 +97,9 @@ class SpeedResult:
             measured bandwidth, or for the operations at the measured fastest rate, whichever is
             longer.
         bytes: Bytes to move if every input and weight is read once and the output is written once.
-        flops: Floating-point operations of the terms that exist; 0 if unknown.
-        build_seconds: Seconds that compiling the submission's extensions took when they were built.
+        flops: Floating-point operations: two for each product that is summed into an output
+            element; 0 if unknown.
+        build_seconds: Seconds that the compilers took when the submission's extensions were built.
         findings: Suspicious facts about the times, one line each; empty if the result is trusted.
         rounds: Number of rounds whose times were kept.
         discarded: Number of rounds discarded because the GPU was throttled.

@@ -16,7 +16,7 @@ class Reward:
     Attributes:
         value: 0 if the submission is wrong. If a speed without findings was measured, the lower end
             of the speedup's 95 % interval, so that noise is not rewarded. Otherwise 1.
-        is_right: Whether no case that ran is wrong.
+        is_right: True if none of the cases that ran is wrong.
         precision: The most precise class (fp32, tf32, ...) whose error bound held in every case;
             None if unknown.
         speedup: Speedup over the fastest baseline with comparable precision; None if it was not

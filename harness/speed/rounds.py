@@ -40,7 +40,7 @@ class Stage:
     """
 
     def __init__(self, inputs: Sequence[Tensor]) -> None:
-        """Use these GPU tensors, which have the inputs' shapes and dtypes, and overwrite them."""
+        """Store GPU tensors with the inputs' shapes and dtypes; each timed call overwrites them."""
         self._inputs = inputs
         self._generator = torch.Generator("cuda")
         self._chance = secrets.SystemRandom()
@@ -117,7 +117,7 @@ _OTHERS_SHARE = 0.25
 
 
 def any_distribution(problem: Problem, chance: random.Random) -> Distribution:
-    """Return the distribution of a round's inputs: usually uniform, else a random one."""
+    """Return the distribution of a round's inputs: usually uniform, else one chosen at random."""
     if chance.random() >= _OTHERS_SHARE:
         return "uniform"
     # Values that overflow float16 to infinity would not show what a submission computes.

@@ -208,7 +208,7 @@ def _checksums(
     weights: Mapping[str, Tensor],
     output_shape: Sequence[int],
 ) -> Mapping[Precision, Checksum]:
-    """Return a checksum for each precision class of the plan; empty if `Model` is not linear."""
+    """Return a checksum for each precision class in the plan; {} if `Model` is not linear."""
     device = torch.device("cuda")
     linear_map = problem.family.linear_map(case, weights, device)
     if linear_map is None:

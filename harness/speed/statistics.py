@@ -28,10 +28,11 @@ class Interval:
 
 
 def median_of(samples: Sequence[float]) -> Interval:
-    """Return the median of samples; its interval comes from their order, for any distribution.
+    """Return the median of samples, with an interval that is valid for any distribution.
 
-    The ranks are those of a binomial distribution (Hahn and Meeker, Statistical Intervals, 5.2).
-    With fewer than six samples, the interval is their whole range.
+    The ends of the interval are two of the sorted samples. Their ranks come from a binomial
+    distribution (Hahn and Meeker, Statistical Intervals, 5.2). With fewer than six samples, the
+    interval is their whole range.
     """
     # scipy is imported late. Its import takes as long as everything else that a command without
     # measurements needs.
@@ -44,7 +45,7 @@ def median_of(samples: Sequence[float]) -> Interval:
 
 
 def ratio_of(numerators: Sequence[float], denominators: Sequence[float]) -> Interval:
-    """Return the ratio of two series' medians, with the interval of a percentile bootstrap."""
+    """Return the ratio of two series' medians, with an interval from a percentile bootstrap."""
     return _quotient((numerators,), (denominators,))
 
 

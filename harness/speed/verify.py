@@ -2,7 +2,7 @@
 
 The checksum is Freivalds' idea (1977) for a linear map y = A x. It uses random signs r that the
 submission never sees. <r, y> must equal <A' r, x>, where A' is the adjoint, which is applied once.
-This costs one pass over x and y for each call, whatever A costs.
+So a check reads x and y once, and its cost does not depend on the cost of A.
 
 Let e be errors, each within its bound b. Hoeffding's inequality gives P(|<r, e>| > t |b|) <= 2
 exp(-t t / 2) for random signs. With t = 8, a false alarm is rarer than one in 10^13.
@@ -47,7 +47,7 @@ class Checksum:
         precision: Precision,
         device: torch.device,
     ) -> None:
-        """Draw random signs for outputs of a shape, and compute the error allowed by a class."""
+        """Draw random signs for outputs of a shape, and compute the error that a class allows."""
         # torch's default generators start from a public seed, so the seed is drawn here.
         secret = torch.Generator(device).manual_seed(secrets.randbits(63))
         drawn = torch.randint(
@@ -99,6 +99,6 @@ class FullCheck:
     device: torch.device
 
     def comparison(self, inputs: tuple[Tensor, ...], output: Tensor) -> Comparison:
-        """Compare an output element by element with the oracle, by the error bounds of a check."""
+        """Compare an output with the oracle's, by element, within the error bounds of a check."""
         values = Values(self.weights, inputs)
         return judge(self.problem, self.case, _RUN, values, output, self.device)

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def complete_from(future: Future[T], function: Callable[[], T]) -> None:
-    """Complete a future with a function's result or exception; CancelledError cancels it."""
+    """Complete a future with a function's result or exception; cancel it on CancelledError."""
     try:
         result = function()
     except CancelledError:

@@ -32,7 +32,7 @@ def compile_bytecode() -> None:
 
 
 def settle() -> None:
-    """Exempt all present objects, such as torch's million, from later garbage collections.
+    """Exempt all existing objects, of which torch has a million, from later garbage collections.
 
     Without this, the collection at the end of the process takes half a second.
     """

@@ -22,7 +22,7 @@ _EXIT_SECONDS = 5.0
 
 
 def command(program: Sequence[str], when_alone: signal.Signals = signal.SIGTERM) -> list[str]:
-    """Return a command line for a program that gets `when_alone` once this process has ended.
+    """Return a command line for a program that gets signal `when_alone` once this process ends.
 
     The kernel also sends the signal when the thread that started the program ends. So this thread
     must wait for the program.

@@ -1,4 +1,4 @@
-"""Output for users and of JSON lines, in which a failed write does not stop other output."""
+"""Output of text for users and of JSON lines; a write that fails does not stop other output."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Evaluation on other machines: the parcels that are sent, and the tasks that run there.
+"""Evaluation on other machines: requests packed for sending, and the tasks that run there.
 
-The folder has requests with the contents of their files, version checks, and the tasks of a Dask
-worker. Only `connection.py`, `sender.py` and `tasks.py` import Dask. The engine is
-harness/engines/dask.py.
+The folder has three parts: requests packed with the contents of their files, checks that machines
+have equal versions, and the tasks of a Dask worker. Only `connection.py`, `sender.py` and
+`tasks.py` import Dask. The engine is harness/engines/dask.py.
 """

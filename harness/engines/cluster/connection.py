@@ -47,7 +47,7 @@ class Members:
 
 
 def client_of(cluster: str | SpecCluster, seconds: float = _SECONDS) -> Client:
-    """Return a new Dask client of a cluster; it does not become the process's default client."""
+    """Return a new Dask client of a cluster, without making it this process's default client."""
     # Dask's signature lacks only the return type.
     return Client(cluster, timeout=seconds, set_as_default=False)  # type: ignore[no-untyped-call]
 
@@ -79,7 +79,7 @@ def connect(scheduler: str) -> Client:
 
 
 def members(client: Client, scheduler: str) -> Members:
-    """Return the resources of all workers, after a check that they have this machine's versions.
+    """Check that all workers have this machine's versions, and return the workers' resources.
 
     Raises:
         UsageError: The cluster has no worker, or a worker has other versions of the harness, torch
@@ -118,7 +118,7 @@ def members(client: Client, scheduler: str) -> Members:
 
 
 def hardware_of(device: Choice, scheduler: str) -> Hardware:
-    """Return the device, the GPUs and the number of evaluations at a time of a scheduler's cluster.
+    """Return a cluster's device, its GPUs, and how many evaluations run on it at a time.
 
     Raises:
         UsageError: The cluster cannot be reached or used.

@@ -28,7 +28,7 @@ class UnpackError(ValueError):
 
 @dataclass(frozen=True)
 class ReadableFiles:
-    """Additional files that submissions may read (`--readable`), common to many requests.
+    """Additional files that submissions may read (`--readable`); many requests share them.
 
     Attributes:
         files: Content of each file, by its path on the sender's machine.
@@ -56,7 +56,7 @@ class Parcel:
 
     @cached_property
     def asked(self) -> Request:
-        """The request, decoded, with the paths of the sender's machine."""
+        """The request, decoded from JSON; its paths are those of the sender's machine."""
         return codec.decode(self.request, Request)
 
     @cached_property
@@ -67,7 +67,7 @@ class Parcel:
 
 
 def pack(request: Request) -> Parcel:
-    """Return a parcel: a request, and the contents of its files except those of `readable`.
+    """Return a request with the contents of its files, but without the files in `readable`.
 
     Raises:
         OSError: A file cannot be read.
@@ -107,7 +107,7 @@ def _bare(request: Request) -> Request:
 
 
 def unpack_plan(parcel: TimingParcel, unpacked: Callable[[Parcel], Request]) -> SpeedPlan:
-    """Return the plan with paths of this machine; `unpacked` writes the files of each parcel."""
+    """Return the plan with paths of this machine; call `unpacked` to write each parcel's files."""
     plan = codec.decode(parcel.plan, SpeedPlan)
     requests = [unpacked(each) for each in parcel.entries]
     entries = tuple(
@@ -118,7 +118,7 @@ def unpack_plan(parcel: TimingParcel, unpacked: Callable[[Parcel], Request]) -> 
 
 
 def pack_readable(paths: Iterable[Path]) -> ReadableFiles:
-    """Return the contents of additional files, and of all files below folders, for another machine.
+    """Return the contents of the files at or below `paths`, to be sent to another machine.
 
     Raises:
         OSError: A file cannot be read.
@@ -146,8 +146,8 @@ def unpack(parcel: Parcel, luggage: ReadableFiles, folder: Path) -> Request:
 
     Raises:
         OSError: A file cannot be written.
-        UnpackError: The sender's readable files need a sandbox to appear at the sender's paths, and
-            this machine has none.
+        UnpackError: There are readable files, and this machine has no sandbox, which would show
+            them at the sender's paths.
     """
     asked = parcel.asked
     if luggage.files and bubblewrap.usable() is None:

@@ -1,4 +1,4 @@
-"""The sender's side of a cluster: evaluations and timings as Dask tasks, and their retries."""
+"""The sender's part of the Dask engine: sends evaluations and timings as tasks and retries them."""
 
 from __future__ import annotations
 
@@ -105,13 +105,13 @@ class DaskEngine:
         self._stack.close()
 
     def submit(self, request: Request, on_progress: OnProgress = lambda _: None) -> Future[Report]:
-        """Send a request and the contents of its files to the cluster; return a report's future."""
+        """Send a request with its files' contents to the cluster; return a future of the report."""
         return self._begin(lambda: _Evaluation(self, request, on_progress, pack(request)))
 
     def measure(self, plan: SpeedPlan) -> Future[Measurement]:
         """Send a speed plan and the contents of its files to a GPU that runs nothing else.
 
-        The cluster runs timings before evaluations that wait.
+        A timing runs before all evaluations that have not started yet.
         """
         return self._begin(lambda: _Timing(self, plan, pack_plan(plan)))
 
@@ -128,7 +128,7 @@ class DaskEngine:
         return sent.future
 
     def send(self, evaluation: _Evaluation) -> Task[Outcome]:
-        """Submit two Dask tasks for an evaluation: its build, and itself; return the latter."""
+        """Submit the Dask tasks of an evaluation (build, evaluate); return the latter task."""
         asked, parcel = evaluation.request, evaluation.parcel
         order = TaskInfo(software(), self._topic, evaluation.name)
         with self._sending:
@@ -148,7 +148,7 @@ class DaskEngine:
         return task
 
     def send_timing(self, timing: _Timing) -> Task[Outcome]:
-        """Submit the Dask tasks of a timing: the builds, and the measurement, which is returned."""
+        """Submit the Dask tasks of a timing (builds, measurement); return the measurement."""
         order = TaskInfo(software(), self._topic, timing.name)
         with self._sending:
             luggage, carried = self._carry(timing.plan.request.readable)
@@ -206,10 +206,10 @@ class DaskEngine:
         return self._builds[key]
 
     def _others(self, failed_on: set[str]) -> list[str] | None:
-        """Return the addresses of usable workers that are not in `failed_on`; None for any worker.
+        """Return the addresses of usable workers that are not in `failed_on`; None to allow all.
 
-        A worker is unusable if its machine cannot evaluate any request. None is returned if no
-        worker is excluded, or if none would be left.
+        A worker is unusable if its machine cannot evaluate any request. The result is None if every
+        worker is allowed, or if no worker would be left.
         """
         avoided = failed_on | self._unfit
         if not avoided:
@@ -218,7 +218,7 @@ class DaskEngine:
         return [address for address in known if address not in avoided] or None
 
     def avoid(self, address: str) -> None:
-        """Send no more tasks to the worker at an address, whose machine can evaluate nothing."""
+        """Send no more tasks to the worker at an address; its machine cannot run evaluations."""
         self._unfit.add(address)
 
     def has_others(self, failed_on: set[str]) -> bool:
@@ -235,7 +235,7 @@ class DaskEngine:
             self._sent.pop(name, None)
 
     def rejoin(self) -> None:
-        """Wait until the lost connection to the scheduler, or to its replacement, is restored.
+        """Wait until the client has reconnected to the scheduler or to a replacement of it.
 
         Raises:
             EvaluationError: The connection is not restored within Dask's timeout.
@@ -261,7 +261,7 @@ class DaskEngine:
 
 
 class _Sent(Generic[T]):
-    """An evaluation or timing that was sent to the cluster, with its retries until a result exists.
+    """An evaluation or timing that was sent to the cluster; it is retried until a result exists.
 
     Dask itself runs a task again if the task's Dask worker dies. This class makes all other
     retries, and avoids the workers on which the task has failed.
@@ -293,11 +293,11 @@ class _Sent(Generic[T]):
         raise NotImplementedError
 
     def _read(self, outcome: Outcome) -> T:
-        """Return the result in a worker's outcome, or raise the error for the future."""
+        """Return the result in a worker's outcome, or raise the error that the future gets."""
         raise NotImplementedError
 
     def _killed(self, deaths: int) -> T:
-        """Return the result of a task whose process died `deaths` times, or raise an error."""
+        """Return the result after the evaluator process died `deaths` times, or raise an error."""
         raise NotImplementedError
 
     def begin(self) -> None:

@@ -18,7 +18,8 @@ class Software:
 
     Attributes:
         harness: Version of the harness and a digest of its files.
-        torch: Version of torch without its CUDA suffix, such as `+cpu`: a sender needs no GPU.
+        torch: Version of torch without the suffix of its build, such as `+cpu`, since a sender
+            needs no GPU.
         nvcc: Version of nvcc; empty without nvcc, which a sender does not need.
     """
 
@@ -27,7 +28,7 @@ class Software:
     nvcc: str
 
     def why_other(self, sender: Software) -> str:
-        """Return one line on how these versions differ from the sender's; empty if they do not."""
+        """Return one line that says how these versions differ from the sender's, or "" if equal."""
         pairs = (
             ("the harness", self.harness, sender.harness),
             ("torch", self.torch, sender.torch),

@@ -51,7 +51,7 @@ Kind = Literal["report", "measurement", "untimed", "lost", "unlike", "machine", 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a task, or the reason of its failure.
+    """The result of a task, or the reason why the task failed.
 
     A task raises nothing, because Dask would retry after any exception.
 
@@ -107,14 +107,14 @@ def describe() -> Machine:
 
 
 def carry(luggage: ReadableFiles) -> ReadableFiles:
-    """Return the readable files unchanged; this is a Dask task, so a worker gets them only once."""
+    """Return the readable files unchanged; the result of a Dask task reaches a worker only once."""
     return luggage
 
 
 def build(parcel: Parcel, luggage: ReadableFiles, order: TaskInfo) -> Builds:
-    """Build a submission and return the files of each build; empty if it cannot be built here.
+    """Build a submission, and return the files of each build; return {} if it cannot be built here.
 
-    The reason is then in the outcome of the evaluation.
+    The task that evaluates the submission then reports the reason.
     """
     with _evaluator() as (slots, engine):
         if software().why_other(order.sender):
@@ -156,7 +156,11 @@ def measure(
 def _outcome(
     order: TaskInfo, run: Callable[[EvaluatorPool, Processes], tuple[Kind, str]]
 ) -> Outcome:
-    """Call `run`; return its result, or an outcome that names its error or differing versions."""
+    """Call `run`, and return its result as an outcome.
+
+    If `run` raises an error, or the versions differ from the sender's, the outcome has the reason
+    instead.
+    """
     with _evaluator() as (slots, engine):
         address = slots.worker.address
         other = software().why_other(order.sender)
@@ -202,7 +206,10 @@ class EvaluatorPool(WorkerPlugin):
         self._lock = threading.Lock()
 
     def setup(self, worker: Worker) -> None:
-        """Attach this plugin to a Dask worker; in a local cluster, its name selects the GPU."""
+        """Attach this plugin to a Dask worker.
+
+        In a local cluster, the worker's name selects its GPU.
+        """
         self.worker = worker
         self._folder = Path(worker.local_directory) / NAME
         # A local cluster has one worker for each GPU, all in one process, so the name selects the
@@ -272,7 +279,7 @@ def _evaluator() -> Iterator[tuple[EvaluatorPool, Processes]]:
 
 
 def _teller(order: TaskInfo) -> Callable[[Progress], None]:
-    """Return a callback that sends progress to the sender, without the pictures of case reports."""
+    """Return a callback that sends progress to the sender, without the pictures in case reports."""
     worker = get_worker()
 
     def tell(progress: Progress) -> None:
@@ -289,5 +296,5 @@ def _files_of(folder: Path) -> dict[str, bytes]:
 
 @functools.cache
 def _why_untrusted_refused() -> str:
-    """Return why this machine cannot run untrusted files, or ""; cached, as the test is slow."""
+    """Return why this machine cannot run untrusted files, or ""; the slow test runs only once."""
     return layers.why_not()
