@@ -1,4 +1,4 @@
-"""A Dask cluster of real processes for tests, whose workers share only the scheduler.
+"""A Dask cluster of real processes, which stands in for separate machines in tests.
 
 The sender is the machine that runs `harness`. Where this machine allows it, each worker has its own
 network namespace and cannot see the files on the sender's disk. Elsewhere the workers only have
@@ -43,7 +43,7 @@ _HOST, _PORT = "10.77.0.1", 8786
 
 
 class Network:
-    """Network namespaces in place of machines: one for scheduler and sender, one for each worker.
+    """Network namespaces that stand in for machines: one for scheduler and sender, one per worker.
 
     The sender is the machine that runs `harness`. There are two workers.
 
@@ -147,12 +147,12 @@ class Cluster:
     def start_worker(
         self, number: int, name: str = "", *, has_full_disk: bool = False, **variables: str
     ) -> Running:
-        """Start `dask worker` in a worker's namespaces, with a home folder and a cache of its own.
+        """Start `dask worker` in a worker's namespaces, with its own home folder and cache.
 
         Args:
-            number: Number of the namespaces, 1 or 2.
+            number: The worker whose namespaces are used, 1 or 2.
             name: Name of the worker's folder; `worker` and the number by default.
-            has_full_disk: True for a cache on a disk that is too small for any build.
+            has_full_disk: True to place the cache on a disk that is too small for any build.
             **variables: Further environment variables.
         """
         home = self._room(name or f"worker{number}")
@@ -204,9 +204,10 @@ def _dask(*arguments: str) -> list[str]:
 
 
 def _give_libraries(cache: Path) -> None:
-    """Fill a new cache with links to the harness's compiled libraries, without submissions' builds.
+    """Fill a new cache with links to the harness's own compiled libraries.
 
-    Compiling those libraries takes a minute.
+    Otherwise each worker would compile these libraries, which takes a minute. Builds of submissions
+    get no link.
     """
     # Otherwise each machine would compile them.
     prepare(Cache(default_root()))
@@ -217,7 +218,10 @@ def _give_libraries(cache: Path) -> None:
 
 
 def builds_in(folder: Path) -> set[str]:
-    """Return the keys of the submissions' builds in the cache of a worker with this home folder."""
+    """Return the cache keys of the submissions' builds that a worker has stored.
+
+    The argument is the worker's home folder, which contains the cache.
+    """
     manifests = (folder / "cache").glob(f"*/*/{MANIFEST}")
     return {
         path.parent.name

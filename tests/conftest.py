@@ -58,10 +58,10 @@ torch.set_num_threads(1)
 
 
 def pytest_configure() -> None:
-    """Give each process of pytest-xdist a processor of its own.
+    """Bind each process of pytest-xdist to one processor.
 
-    The harness then evaluates in that process, as it does on a machine with one processor. Separate
-    evaluators would each import torch, and would wait for the other tests.
+    On one processor, the harness evaluates submissions within the pytest process. On several, it
+    would start evaluator processes, which would each import torch and wait for the other tests.
     """
     name = os.environ.get("PYTEST_XDIST_WORKER")
     if name:
@@ -86,7 +86,7 @@ def sandbox() -> None:
 
 @pytest.fixture
 def without_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Put a bubblewrap on the PATH that fails, as it does where AppArmor forbids namespaces.
+    """Put a `bwrap` on the PATH that fails, as bubblewrap does where AppArmor forbids namespaces.
 
     Yields:
         The path of the failing program.

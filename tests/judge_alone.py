@@ -1,7 +1,7 @@
-"""Judging of a reference's versions by the rules for submissions, all in this process.
+"""Judge versions of a reference as if they were submissions, without starting a process.
 
-A version is the reference with another body of `forward`. Neither a worker process nor a device
-process is started.
+A version is the reference with another body of `forward`. A submission would run in a worker
+process and a device process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ SEED = 1
 
 
 def every_case(reference: Problem) -> tuple[Case, ...]:
-    """Return the quick grid's cases for the simulator and a submission that takes any argument."""
+    """Return the cases of the quick grid on the simulator.
+
+    They are those of a submission whose constructor accepts any argument.
+    """
     return cases_for(reference, ANY, "quick", "simulator", seed=SEED)
 
 

@@ -96,7 +96,7 @@ class Gate:
     """A named pipe at which a process stops when it opens the pipe to read.
 
     The process's call of `open` blocks until the test opens the pipe to write. So the test knows
-    exactly where the process is, which a sleep or a timeout could only make likely.
+    exactly where the process is. After a sleep or a timeout it could only guess.
     """
 
     def __init__(self, path: Path) -> None:
@@ -161,11 +161,13 @@ def worker_of(harness: int, submission: str) -> tuple[Watched, Watched]:
 
 
 def wait_for_submission(running: Running, name: str) -> tuple[Watched, Watched]:
-    """Wait until a process runs a submission; return it and the parent of its evaluator process.
+    """Wait until a process runs a submission; return this process and its evaluator's parent.
+
+    The evaluator is the process that started the submission's process.
 
     Args:
         running: The command, which must not end meanwhile.
-        name: The beginning of the submission's file name, and of no other process's name.
+        name: The beginning of the submission's file name. No other process's name may begin so.
     """
     while True:
         for process, _, above in _running(name):
@@ -187,9 +189,10 @@ def descendants(ancestor: int) -> Iterator[tuple[int, str]]:
 
 
 def _running(submission: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the ids of a submission's process, of its evaluator, and of the evaluator's parent.
+    """Yield three process ids for each process that runs a submission.
 
-    A process is left out if its evaluator's parent has ended.
+    They are the ids of this process, of the evaluator that started it, and of the evaluator's
+    parent. The process is left out if the evaluator's parent has ended.
 
     Args:
         submission: The beginning of the submission's file name.

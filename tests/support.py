@@ -47,7 +47,10 @@ class OnDemand(dict[str, Made]):
 
 
 def thorough_but(quick: Container[str], names: Iterable[str]) -> list[ParameterSet]:
-    """Return `names` as a test's parameters, all marked as thorough except those in `quick`."""
+    """Return `names` as parameters of a test, with the mark `thorough` on all that `quick` lacks.
+
+    The quick tier of the tests leaves out parameters with this mark.
+    """
     return [
         pytest.param(name, marks=[] if name in quick else [pytest.mark.thorough]) for name in names
     ]
@@ -142,7 +145,7 @@ def pytest_(*arguments: str | Path, folder: Path) -> Outcome:
 
 
 def discovered(name: str) -> Submission:
-    """Return the submission `NAME.py` of the repository's folder submissions/."""
+    """Return the submission in the file `NAME.py` of the repository's folder submissions/."""
     (found,) = discover([SUBMISSIONS / f"{name}.py"]).submissions
     return found
 
@@ -150,8 +153,8 @@ def discovered(name: str) -> Submission:
 def request_for(submission: Path, problem: Path, *ids: str, **fields: Any) -> Request:
     """Return a request to evaluate a submission on the quick grid, or on the cases with these ids.
 
-    An id may name a case that is not in the grid. The keyword arguments are fields of the request;
-    its device is the simulator by default.
+    An id may also name a case outside the grid. The keyword arguments set fields of the request.
+    The default device is the simulator.
     """
     asked = Request(submission, problem, **{"device": "simulator", **fields})
     (found,) = discover([submission]).submissions
@@ -197,7 +200,10 @@ def timing(median_ms: float, spread: float = 0.002, rounds: int = 40) -> Timing:
 
 
 def speed_result(submission: str = "mine", median_ms: float = 4.0, **fields: object) -> SpeedResult:
-    """Return a made-up speed result with baselines of an H200; `fields` replace the defaults."""
+    """Return a made-up speed result on an H200, in which `fields` replace the defaults.
+
+    It has six baselines.
+    """
     own = timing(median_ms)
     baselines = {
         "eager fp32": timing(17.9), "eager tf32": timing(4.24),

@@ -24,7 +24,10 @@ def ends() -> tuple[Channel, socket.socket]:
 def test_tensors_arrive_as_they_were(
     ends: tuple[Channel, socket.socket], dtype: torch.dtype
 ) -> None:
-    """A channel keeps tensors' values, shape and dtype, even of empty or non-contiguous ones."""
+    """A tensor that is sent over a channel arrives with the same values, shape and dtype.
+
+    That holds for empty and non-contiguous tensors, too.
+    """
     channel, other = ends
     tensor = (torch.arange(24).reshape(2, 3, 4) % 2).to(dtype).transpose(0, 2)
     Channel(other).send({"a": 1}, [tensor, torch.empty(0, 3, dtype=dtype)])
@@ -93,7 +96,7 @@ def test_number_that_cannot_be_reckoned_with_is_refused(
 ) -> None:
     """A message with a number that is too large for arithmetic is refused.
 
-    A quotient of this number would not be a float, and Python would not print some of the sums.
+    Python converts much larger integers neither to a float nor to text.
     """
     channel, other = ends
     data = b'{"tensors": [], "count": ' + number.encode() + b"}"
@@ -103,7 +106,7 @@ def test_number_that_cannot_be_reckoned_with_is_refused(
 
 
 def test_what_is_nested_deeply_is_refused(ends: tuple[Channel, socket.socket]) -> None:
-    """A deeply nested message is refused: it parses, but a copy of it overflows the stack."""
+    """A message with 400 nested lists is refused, because copying it would overflow the stack."""
     channel, other = ends
     data = b'{"tensors": [], "a": ' + b"[" * 400 + b"]" * 400 + b"}"
     other.sendall(struct.pack("<I", len(data)) + data)

@@ -128,7 +128,7 @@ def test_unusable_command_line_gives_status_2(
 
 
 def test_files_that_fit_no_problem_are_named(tmp_path: Path) -> None:
-    """A submission that fits no reference is named, with the arguments that it requires."""
+    """If a submission fits no reference, a line names it and the arguments that it requires."""
     (tmp_path / "other.py").write_text(
         "class ModelNew:\n    def __init__(self, width, height):\n        pass\n"
     )
@@ -141,7 +141,7 @@ def test_files_that_fit_no_problem_are_named(tmp_path: Path) -> None:
 def test_leaderboard_ranks_what_was_checked(checked: Checked, tmp_path: Path) -> None:
     """`harness leaderboard` ranks submissions by their stored reports.
 
-    A submission whose file has changed since then counts as not checked.
+    A submission whose file has changed since its check counts as not checked.
     """
     shutil.copytree(checked.folder, tmp_path, dirs_exist_ok=True)
     board = ("leaderboard", "--reference", PROBLEM, "--format", "github", "--update", "BOARD.md")
@@ -249,7 +249,7 @@ def test_unknown_case_is_told_with_the_nearest(here: Here) -> None:
     "options", [("--resume",), ("--json", "reports.jsonl"), ("--junitxml", "reports.xml")]
 )
 def test_some_cases_are_no_report_to_keep(here: Here, options: tuple[str, ...]) -> None:
-    """`--case` refuses options that store reports, since some cases are not a whole report."""
+    """`--case` refuses options that store reports, since its report does not cover the grid."""
     done = here.harness("check", "submissions", "--case", CASE, *options)
     assert done.status == 2
     assert "leave out --resume, --json and --junitxml" in done.err
@@ -267,7 +267,7 @@ def test_some_cases_are_no_report_to_keep(here: Here, options: tuple[str, ...]) 
 def test_numbers_that_cannot_be(here: Here, command: str, option: str, number: str) -> None:
     """An impossible value of `--jobs` or `--step-seconds` is an error before anything runs.
 
-    So no stored report is replaced.
+    No report is stored.
     """
     done = here.harness(command, "submissions", option, number)
     assert done.status == 2
@@ -293,7 +293,10 @@ def test_schedules_are_counted_from_0(here: Here) -> None:
     ],
 )
 def test_what_is_wrong_with_a_command_line(here: Here, arguments: list[str], message: str) -> None:
-    """A wrong command line gives status 2, and a message or the usage of the named command."""
+    """A wrong command line gives status 2, and either an error message or the command's usage.
+
+    The usage is printed for an unknown option.
+    """
     done = here.harness(*arguments)
     assert done.status == 2
     assert done.err.startswith(message)

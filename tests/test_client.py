@@ -35,7 +35,10 @@ def client() -> Iterator[harness.Client]:
 
 @pytest.mark.thorough
 def test_example_scores_the_submissions(tmp_path: Path) -> None:
-    """The program docs/score_submissions.py runs, and docs/python.md shows its text."""
+    """The example docs/score_submissions.py prints the verdict `passed` for two right submissions.
+
+    docs/python.md shows the text of this program.
+    """
     path = ROOT / "docs" / "score_submissions.py"
     names = {"flat_index", "shared_memory"}
     for name in names:
@@ -50,9 +53,10 @@ def test_example_scores_the_submissions(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_text_and_files_are_the_same(client: harness.Client, tmp_path: Path) -> None:
-    """A submission given as a path, as a path's name or as a text gets the same verdict.
+    """A submission may be given as a `Path`, as a string with a path, or as source text.
 
-    The reports have the same content hash, too. A reference may also be given as a text.
+    All three give the same verdict and the same content hash. A reference may also be given as
+    source text.
     """
     (tmp_path / "right.py").write_text(RIGHT)
     futures = client.map([tmp_path / "right.py", str(tmp_path / "right.py"), RIGHT], REFERENCE)
@@ -67,7 +71,10 @@ def test_text_and_files_are_the_same(client: harness.Client, tmp_path: Path) -> 
 
 @pytest.mark.thorough
 def test_futures_come_as_they_end(client: harness.Client) -> None:
-    """`as_completed` yields all futures; a submission that leaves its work to torch earns 0."""
+    """`as_completed` yields the futures of a right submission and of one that only calls torch.
+
+    Their rewards are 1 and 0.
+    """
     futures = client.map([RIGHT, PLAIN], REFERENCE)
     rewards = [harness.reward(each.result()) for each in harness.as_completed(futures)]
     assert sorted(each.value for each in rewards) == [0.0, 1.0]
@@ -120,7 +127,7 @@ def test_speed_needs_a_gpu(client: harness.Client) -> None:
 
 
 def test_one_check_needs_no_client() -> None:
-    """`harness.check` returns a report that was made with the given `Options`."""
+    """`harness.check` checks one submission with the given `Options`, and returns the report."""
     options = harness.Options(grid="own", device="simulator", seed=5)
     got = harness.check(RIGHT, REFERENCE, options)
     assert (got.verdict, got.grid, got.seed) == ("passed", "own", 5)

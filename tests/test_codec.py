@@ -15,7 +15,7 @@ from harness.system import codec
 
 @dataclass(frozen=True)
 class Part:
-    """A record within a record, with a literal and tuples of tuples."""
+    """A record that is a field of another record, with a literal and nested tuples."""
 
     kind: Literal["small", "large"]
     sizes: tuple[tuple[int, ...], ...]
@@ -67,7 +67,7 @@ def test_text_of_another_class_is_text() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
-    """A field of the wrong type, a missing field or broken JSON raises ValueError."""
+    """Broken JSON raises ValueError, and so does a missing field or a field of the wrong type."""
     text = codec.encode(RECORD)
     assert old in text
     with pytest.raises(ValueError, match=message):
@@ -76,7 +76,10 @@ def test_what_does_not_fit_is_refused(old: str, new: str, message: str) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"schema": 1}', "7"])
 def test_another_schema_is_told(text: str) -> None:
-    """JSON of another schema, or of none, raises ValueError with the hint given by the caller."""
+    """JSON with another schema number, or without one, raises ValueError.
+
+    The message contains the hint that the caller has given.
+    """
     with pytest.raises(ValueError, match="not a record of schema 2; write it again"):
         codec.decode_of_schema(text, Record, 2, "record", "write it again")
 

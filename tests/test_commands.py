@@ -43,7 +43,10 @@ class Recorder:
         self.parser = argparse.ArgumentParser(add_help=False)
 
     def getgroup(self, name: str, description: str) -> Recorder:
-        """Return this recorder as the option group, since the page has one table for all groups."""
+        """Return this recorder as the option group.
+
+        The page docs/commands.md has one table for the options of all groups.
+        """
         del name, description
         return self
 
@@ -52,7 +55,7 @@ class Recorder:
         self.parser.add_argument(*names, **options)
 
     def addini(self, *names: str, **options: Any) -> None:
-        """Ignore a setting of pytest's configuration file, since the page has only options."""
+        """Ignore a setting of pytest's configuration file: docs/commands.md has only options."""
 
 
 def expected() -> dict[str, list[str]]:

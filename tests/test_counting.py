@@ -30,7 +30,7 @@ def kernel(space: str, launches: int, registers: int, spilled: int, warps: int) 
 
 
 def test_totals_are_sums_over_kernels_and_the_worst_of_their_resources() -> None:
-    """Totals are sums over kernels, except for registers and occupancy: the worst kernel's count.
+    """Totals have the registers and occupancy of the worst kernel, and sums for everything else.
 
     Global memory counts in sectors, shared memory in wavefronts, and local memory in bytes. Local
     memory includes the bytes that ptxas spills, for every thread of every launch.

@@ -56,7 +56,7 @@ def line_of(text: str, piece: str) -> int:
 
 @pytest.mark.thorough
 def test_lines_that_never_ran_are_told(checked: Report, text: str) -> None:
-    """The missed lines are those of a branch never taken and of a kernel never launched."""
+    """The lines reported as missed are those of an untaken branch and an unlaunched kernel."""
     assert checked.coverage is not None
     never = {line_of(text, piece) for piece in ("out[0] = 1;", "out[threadIdx.x] = 1;")}
     assert never <= set(checked.coverage.missed)
@@ -147,7 +147,7 @@ def test_blocks_that_other_processes_run_count(tmp_path: Path) -> None:
 def test_lcov_has_every_line(text: str, tmp_path: Path) -> None:
     """`--coverage FILE` writes an LCOV file for editors and genhtml, with all lines and branches.
 
-    A record's name gives the submission and the reference.
+    The test name in the LCOV file is made of the submission's and the reference's names.
     """
     path = tmp_path / "flat_index.py"
     path.write_text(text)
@@ -165,9 +165,10 @@ def test_lcov_has_every_line(text: str, tmp_path: Path) -> None:
 
 
 def test_lcov_has_both_ways_of_each_branch() -> None:
-    """An LCOV file has both ways of each branch, the number of ways, and how many were taken.
+    """An LCOV file has a line for both outcomes of each branch, and the totals of all branches.
 
-    A branch that no thread reached has a dash for each way.
+    The totals are the number of outcomes, and the number that occurred. A branch that no thread
+    reached has a dash for both outcomes.
     """
     branches = (Branch(3, True, False), Branch(3, False, False), Branch(8, True, True))
     lines = lcov([("a", "a.py", Coverage((3, 8), (), (), branches))]).splitlines()
@@ -205,7 +206,7 @@ def test_many_ranges_are_cut_off() -> None:
 def test_leaderboard_has_the_share(coverage: Coverage | None, shown: list[str]) -> None:
     """The leaderboard shows the percentage of lines that ran, rounded down.
 
-    It does not have this column if no coverage is known.
+    The column is left out if no submission's coverage is known.
     """
     standing = Standing("mine", report(case("passed"), verdict="passed", coverage=coverage))
     columns = columns_of(Board("conv", None, (standing,)))
@@ -213,7 +214,7 @@ def test_leaderboard_has_the_share(coverage: Coverage | None, shown: list[str]) 
 
 
 def test_folder_for_the_file_is_refused(tmp_path: Path) -> None:
-    """`--coverage FOLDER` is an error, because the option takes a file, and nothing is run."""
+    """`--coverage FOLDER` is an error before anything runs, because the option takes a file."""
     arguments = ("check", SUBMISSIONS / "flat_index.py", "--reference", PROBLEM)
     done = harness(*arguments, "--coverage", tmp_path, folder=tmp_path)
     assert done.status == 2

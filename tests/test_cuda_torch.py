@@ -1,4 +1,4 @@
-"""The simulator in a torch that was built for CUDA, on machines with and without a GPU."""
+"""The simulator with a CUDA build of torch, on machines with and without a GPU."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def comparable(report: Report) -> Report:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a cluster of two workers.
 
-    An evaluation may lose its worker twice; the third loss makes it an error.
+    An evaluation is repeated if its worker dies. After the third death, the submission is an error.
     """
     allowed = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2"}
     made = Cluster(tmp_path_factory.mktemp("cluster"), **allowed)
@@ -144,7 +144,7 @@ def test_submission_whose_worker_dies_three_times_is_an_error(cluster: Cluster, 
 
 @pytest.mark.thorough
 def test_ctrl_c_ends_what_is_under_way_everywhere(cluster: Cluster, here: Path) -> None:
-    """Ctrl-C prints one line on the sender's machine, and ends submissions on the workers."""
+    """Ctrl-C prints one line on the sender's machine, and ends the submissions that workers run."""
     running = begun(cluster, here, "endless", 3600)
     process, _ = wait_for_submission(running, "endless")
     running.wait_for("aendless on double: ")
@@ -198,7 +198,7 @@ def test_cut_network_loses_nothing(cluster: Cluster, here: Path) -> None:
 def test_full_disk_is_told(tmp_path: Path) -> None:
     """A worker with a full disk gives status 2 and one line with the worker's address.
 
-    If another worker has joined, it makes the evaluation instead.
+    If another worker has joined the cluster, it runs the evaluation instead.
     """
     alone = Cluster(tmp_path)
     try:

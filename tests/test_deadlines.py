@@ -1,4 +1,4 @@
-"""Deadlines for the total time of a check's steps, and of its builds."""
+"""Deadlines for the total time of a check's steps, and for the total time of its builds."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_pytest_has_the_same_deadline(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
-    """A submission that sends half a call cannot keep the device process waiting forever.
+    """A submission that sends an incomplete message to the device process cannot block it forever.
 
     The check ends at `--check-seconds`.
     """
@@ -129,8 +129,8 @@ def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
 def test_builds_have_a_deadline_together(tmp_path: Path) -> None:
     """A submission's builds are killed when they have taken `--build-seconds` together.
 
-    A random text in the source keeps the builds out of the cache, so they take longer than a
-    second.
+    A random text in the source makes sure that no build comes from the cache. So the builds take
+    longer than a second.
     """
     (tmp_path / "builds.py").write_text(BUILDS.format(secrets.token_hex()))
     command = ("check", "builds.py", "--reference", REFERENCE, "--device", "simulator")

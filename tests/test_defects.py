@@ -126,7 +126,10 @@ def test_wrong_numbers_get_the_name_of_the_mistake(checked: dict[str, Report], n
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, sorted(WRONG.keys() - {"index_of_16_bits"})))
 def test_picture_of_the_mistake_is_the_submissions(checked: dict[str, Report], name: str) -> None:
-    """The diagnosed mistake has the same errors as the submission in all pictures of the report."""
+    """Each picture shows the same errors for the submission and for the diagnosed mistake.
+
+    So the diagnosis explains all wrong elements in the pictures.
+    """
     pictures = [case.picture for case in checked[name].cases if case.picture]
     assert 1 <= len(pictures) <= 5
     assert first_failure(checked[name]).picture in pictures
@@ -147,15 +150,16 @@ def drawn(report: Report) -> list[tuple[str, str]]:
 
 
 def codes_of(pages: Rows) -> str:
-    """Return the rows of all pages of a picture as one text, separated by `|`."""
+    """Return all rows of a picture as one text, with `|` between rows and between pages."""
     return "|".join(row for page in pages for row in page)
 
 
 @pytest.mark.thorough
 def test_mistakes_without_a_wrong_number_have_their_pictures(checked: dict[str, Report]) -> None:
-    """The report's pictures show writes outside the output and unwritten elements.
+    """The report's pictures mark writes outside the output, and output elements never written.
 
-    Examples are a wrong number of channels, and an output that is missing altogether.
+    The tested submissions write one element too many, have a wrong number of channels, or write no
+    output at all.
     """
     for errors, mistake in drawn(checked["one_past_end"]):
         assert errors.rstrip(" ").endswith("o")
@@ -175,7 +179,7 @@ def test_mistakes_without_a_wrong_number_have_their_pictures(checked: dict[str, 
 
 @pytest.mark.thorough
 def test_null_pointer_has_the_name_of_what_is_missing(checked: dict[str, Report]) -> None:
-    """The diagnosis of a null pointer names the tensor that does not exist, the bias."""
+    """The diagnosis of a load through a null pointer names the missing tensor, the bias."""
     diagnosis = first_failure(checked["null_bias"]).diagnosis
     assert diagnosis.startswith("bias read although it does not exist: ")
 
@@ -210,7 +214,7 @@ def test_picture_of_what_was_not_written_shows_where(checked: dict[str, Report])
 
 @pytest.mark.thorough
 def test_lines_of_the_kernel_have_counters(checked: dict[str, Report]) -> None:
-    """The counters of a submission's lines add up to its totals; only lines that ran have any."""
+    """The counters of all lines add up to the totals; lines that never ran have no counters."""
     report = checked["padding_twice"]
     assert report.counters is not None
     assert report.coverage is not None
@@ -246,7 +250,7 @@ def test_unwritten_tail_is_seen_in_memory(checked: dict[str, Report]) -> None:
 
 
 def test_write_past_the_end_is_seen_in_memory(checked: dict[str, Report]) -> None:
-    """A store past the output's end fails every case, though every number in it is right."""
+    """A store past the output's end fails every case, though the output's own numbers are right."""
     report = checked["one_past_end"]
     assert report.verdict == "failed"
     assert report.count("failed") == len(report.cases)
@@ -265,7 +269,10 @@ def test_write_past_the_end_is_seen_in_memory(checked: dict[str, Report]) -> Non
 
 @pytest.mark.thorough
 def test_illegal_access_spoils_its_own_cases_alone(checked: dict[str, Report]) -> None:
-    """A null pointer fails only the cases that read it, as the next case has a working context."""
+    """A load through a null pointer fails only the cases that contain this load.
+
+    The load breaks the CUDA context, but the next case has a working context.
+    """
     report = checked["null_bias"]
     assert report.verdict == "failed"
     for case in report.cases:

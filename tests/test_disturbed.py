@@ -121,9 +121,10 @@ def test_unreadable_file_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_file_that_changes_while_it_is_checked(tmp_path: Path) -> None:
-    """A file that changes before the worker reads it is an error, as its content is uncertain.
+    """A file that changes before the worker process has read it is an error.
 
-    A file that changes later gets a note, because the verdict is about the content that ran.
+    It is then uncertain which text ran. A file that changes later gets a note, because the verdict
+    is about the text that ran.
     """
     (tmp_path / "gates").mkdir()
     gates = {name: Gate(tmp_path / "gates" / name) for name in ("changed", "deleted", "later")}
@@ -279,7 +280,7 @@ def test_full_cache_is_one_line(disk: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.thorough
 def test_full_temporary_folder_is_one_line(disk: Path) -> None:
-    """A full temporary folder gives one line, before compilers fail in it with many lines."""
+    """A full temporary folder gives one line of output, not the many lines of failing compilers."""
     (disk.parent / "plain.py").write_text(PLAIN.format(""))
     command = interpreter.command("harness", "check", "plain.py", "--reference", str(REFERENCE))
     words = ["env", f"TMPDIR={disk}", f"XDG_CACHE_HOME={disk.parent}", *command]
@@ -290,7 +291,7 @@ def test_full_temporary_folder_is_one_line(disk: Path) -> None:
 
 @pytest.mark.thorough
 def test_nobody_can_print(tmp_path: Path) -> None:
-    """A full disk behind standard output gives one line and status 2; a closed pipe gives none."""
+    """Standard output on a full disk gives one line and status 2; a closed pipe gives no line."""
     (tmp_path / "notes.py").write_text("")
     words = interpreter.command("harness", "check", ".", "--reference", str(REFERENCE))
     command = shlex.join(words)

@@ -35,7 +35,7 @@ def test_one_line_moves_no_cursor(text: str, shown: str) -> None:
     ],
 )
 def test_markdown_shows_what_it_is_given(text: str, shown: str) -> None:
-    """`markdown` escapes markup, table cells and mentions, but not underscores within words."""
+    """`markdown` escapes markup, mentions and `|`, but not underscores within words."""
     assert markdown(text) == shown
 
 

@@ -36,7 +36,7 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """Return the outcome of `harness check` on all files of tests/faults, of which one is right."""
+    """Return the outcome of `harness check` on all files of tests/faults, one of which is right."""
     files = sorted(FOLDER.glob("*.py"))
     options = ("--reference", FOLDER / "reference", "--grid", "own", "--device", "simulator")
     deadline = ("--step-seconds", "6")
@@ -47,7 +47,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", LINES)
 def test_the_verdict_names_what_happened(outcome: Outcome, name: str) -> None:
-    """The output has a line for each file that says what happened; the right submission passes."""
+    """The output line of each file says what happened to its process; the right file passes."""
     lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
     assert any(line.startswith(f"{name} on double: {LINES[name]}") for line in lines), outcome.out
 

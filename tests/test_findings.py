@@ -108,9 +108,10 @@ ORDER = (RACE, DEADLOCK, UNREAD, REFUSED, NULL, CLUSTER, READ, LEAK)
 
 
 def write(folder: Path, mode: int) -> tuple[Path, Path]:
-    """Write the submission, and a reference whose own configuration has this mode.
+    """Write the submission, and a reference whose constructor argument is the mode.
 
-    The mode selects the mistake of the kernel. Return the paths of submission and reference.
+    The mode selects the mistake that the kernel makes. Return the paths of submission and
+    reference.
     """
     submission, reference = folder / "flip.py", folder / f"reference_{mode}.py"
     submission.write_text(SUBMISSION)
@@ -142,7 +143,7 @@ def report(folder: Path) -> Report:
 
 @pytest.mark.thorough
 def test_correct_kernel_has_no_findings(report: Report) -> None:
-    """The kernel passes without findings in the mode in which it has its barrier."""
+    """The kernel passes without findings in the mode that keeps its barrier."""
     own, *_ = report.cases
     assert own.verdict == "passed"
     assert own.findings == ()
@@ -180,7 +181,8 @@ def test_race_fails_a_case_whose_output_is_right(report: Report) -> None:
 def test_deadlock_is_told_with_both_lines(report: Report) -> None:
     """A deadlock is reported as a finding with the lines of both barriers.
 
-    The launch fails and the submission's own check raises, but the message gives the finding.
+    The launch fails, and the submission raises the error that CUDA returned. The message gives the
+    finding nevertheless.
     """
     case = report.case(str(DEADLOCK))
     assert case.verdict == "failed"
@@ -205,9 +207,9 @@ TOO_LARGE = (
     ],
 )
 def test_refused_launch_is_an_error(report: Report, mode: int, message: str) -> None:
-    """A launch with too many threads is an error, even if the submission does not check it.
+    """A launch with too many threads is an error, even if the submission ignores the launch error.
 
-    The message has CUDA's words and the reason.
+    The message has CUDA's text for the error, and the reason.
     """
     case = report.case(str(mode))
     assert case.verdict == "error"
@@ -217,7 +219,7 @@ def test_refused_launch_is_an_error(report: Report, mode: int, message: str) -> 
 
 @pytest.mark.thorough
 def test_refused_launch_is_no_refusal_of_the_submission(report: Report) -> None:
-    """An exception from a submission's own check of a launch is an error, not a declined case."""
+    """If a submission raises after a failed launch, its case is an error, and not declined."""
     case = report.case(str(READ))
     assert case.verdict == "error"
     expected = "RuntimeError: the launch has failed: invalid argument (flip.py:"
@@ -227,7 +229,7 @@ def test_refused_launch_is_no_refusal_of_the_submission(report: Report) -> None:
 def test_illegal_access_is_told_by_its_finding(report: Report) -> None:
     """A store through a null pointer is reported as a finding with the store's line.
 
-    The launch fails as on a GPU, and the submission's own check raises.
+    The launch fails as on a GPU, and the submission raises the error that CUDA returned.
     """
     case = report.case(str(NULL))
     assert case.verdict == "failed"

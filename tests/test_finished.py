@@ -42,7 +42,7 @@ def of(request: Request) -> Report:
 
 
 def test_same_question_gets_the_kept_answer(request_: Request, finished: ReportCache) -> None:
-    """A request finds the stored report despite another seed, core count or deadline.
+    """A stored report is found even if the request has another seed, core count or deadline.
 
     If the user gives a seed, it must equal the report's seed.
     """
@@ -60,9 +60,9 @@ def test_same_question_gets_the_kept_answer(request_: Request, finished: ReportC
 def test_sizes_at_random_are_no_question(
     request_: Request, finished: ReportCache, reference: str
 ) -> None:
-    """A request finds a stored report even if only the randomly drawn sizes differ.
+    """A stored report is found although the request has other randomly drawn sizes.
 
-    A request with fewer cases does not find the report.
+    The report is not found if the request has fewer cases.
     """
     (submission,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
     problem = load(ROOT / reference)
@@ -132,7 +132,7 @@ def test_changed_file_that_it_may_read_is_run_again(
 def test_an_error_is_tried_again(request_: Request, finished: ReportCache) -> None:
     """A stored report with the verdict `error` is not reused, as the machine may be the cause.
 
-    Examples of causes are a deadline, a full disk and a killed process.
+    The cause may be a deadline, a full disk or a killed process.
     """
     finished.keep(request_, replace(of(request_), verdict="error"))
     assert finished.find(request_) is None

@@ -1,4 +1,7 @@
-"""The submissions of tests/hostile/ break their process: each gets one line, then the next runs."""
+"""Submissions of tests/hostile/, which break their own process.
+
+Each takes one line of output, and the next submission runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels with the techniques of the fastest kernels, and races if a barrier is missing."""
+"""Kernels with the techniques of the fastest GPU kernels, such as tiles in shared memory.
+
+Each kernel passes. If a barrier is removed from one of them, a race is found.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,11 @@ RACES = {
 
 
 def request(path: Path, *, own_case_only: bool = False) -> Request:
-    """Return a request for the reference's own configuration and one in six of the other cases."""
+    """Return a request for the reference's own configuration and every sixth of the other cases.
+
+    If `own_case_only`, the request has only the own configuration, which is at the reference's
+    sizes.
+    """
     (submission,) = discover([path]).submissions
     own, *others = cases_for(load(PROBLEM), submission)
     cases = [own] if own_case_only else [own, *others[::EVERY]]

@@ -43,13 +43,16 @@ def stuck(folder: Path, name: str, text: str) -> Gate:
 
 
 def options(folder: Path) -> tuple[str, ...]:
-    """Return options for `harness check` and pytest: a reference, and the pipes as readable."""
+    """Return the options of `harness check` and pytest that name the reference and the pipes.
+
+    The folder of the pipes is readable for the submissions, which stop at them.
+    """
     return ("--reference", str(REFERENCE), "--readable", str(folder / "gates"))
 
 
 @dataclass(frozen=True)
 class Killed:
-    """A run of `harness check` whose processes were killed in turn, the command's own last.
+    """A run of `harness check` whose processes a test has killed in turn, the main process last.
 
     Attributes:
         folder: The folder in which the command ran.
@@ -68,7 +71,7 @@ class Killed:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
-    """Check four submissions; one finishes, and three lose a process while they are stopped."""
+    """Check four submissions: one finishes, and each of the others stops and loses a process."""
     folder = tmp_path_factory.mktemp("killed")
     (folder / "a_plain.py").write_text(PLAIN)
     gates = [
@@ -117,7 +120,7 @@ def test_killed_worker_is_the_submissions_error(killed: Killed) -> None:
 
 @pytest.mark.thorough
 def test_killed_evaluator_is_told_and_the_next_one_runs(killed: Killed) -> None:
-    """A killed evaluator process leaves no process, and its submission gets no verdict.
+    """If an evaluator process is killed, its submission gets no verdict, and its children end.
 
     The other submissions get their verdicts.
     """
@@ -168,8 +171,8 @@ def at_start(folder: Path) -> tuple[Running, Gate]:
 def at_import(folder: Path) -> tuple[Running, Gate]:
     """Start a check that stops where a worker process imports a submission.
 
-    There is a second submission, so that the harness evaluates in processes. Return the command and
-    the pipe that stops it.
+    There is a second submission, so that the harness starts evaluator processes. Return the command
+    and the pipe that stops it.
     """
     (folder / "plain.py").write_text(PLAIN)
     gate = stuck(folder, "stuck", STOPS_AT_IMPORT)
@@ -240,7 +243,10 @@ def test_ctrl_c_is_one_line_whenever_it_comes(
 def test_sigterm_loses_nothing_that_is_known(
     tmp_path: Path, begin: Callable[[Path], tuple[Running, Gate]], known: str
 ) -> None:
-    """SIGTERM prints the current step of each evaluation, and how to continue with `--resume`."""
+    """At SIGTERM, `harness check` prints the step that each evaluation has reached.
+
+    It also says that `--resume` continues the run.
+    """
     running, gate = begin(tmp_path)
     gate.wait_for(running)
     os.kill(running.pid, signal.SIGTERM)
@@ -265,7 +271,7 @@ def test_ctrl_c_in_pytest_ends_the_worker_too(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_ctrl_c_while_pytest_writes_its_page_is_no_traceback(tmp_path: Path) -> None:
-    """Ctrl-C while pytest writes its HTML page gives pytest's own status and no traceback.
+    """Ctrl-C while pytest writes its HTML page gives status 2 as usual in pytest, and no traceback.
 
     The reports of finished evaluations are stored nevertheless.
     """

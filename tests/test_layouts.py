@@ -37,7 +37,7 @@ def notes_of(report: Report) -> list[str]:
 
 @pytest.mark.thorough
 def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
-    """A submission that makes its inputs contiguous is right with every layout of the inputs."""
+    """A submission that makes its inputs contiguous is right for every layout of the inputs."""
     report = check(ORIGINAL, tmp_path)
     assert report.verdict == "passed"
     assert report.count("passed") == 2
@@ -48,7 +48,7 @@ def test_inputs_may_lie_anyhow(tmp_path: Path) -> None:
 def test_copy_that_is_missing_fails(tmp_path: Path) -> None:
     """A submission that makes the weight contiguous, but not the input, fails.
 
-    Its text mentions layouts, so it counts as written for any layout.
+    Its text mentions layouts, so the harness expects it to be right for any layout.
     """
     assert OF_INPUT in ORIGINAL
     report = check(ORIGINAL.replace(OF_INPUT, ""), tmp_path)
@@ -84,7 +84,7 @@ def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
 def test_batch_of_no_rows_is_an_input(tmp_path: Path) -> None:
     """A submission that tests for an empty batch, and then launches anyway, is an error.
 
-    `Model` accepts an empty batch. A submission without this test passes with a note.
+    `Model` accepts an empty batch. A submission that does not test for it passes with a note.
     """
     assert GUARD in ORIGINAL
     without = check(ORIGINAL.replace(GUARD, ""), tmp_path)
@@ -113,9 +113,9 @@ def test_batch_of_no_rows_is_an_input(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_text_promises(text: str, arrangement: Arrangement, expected: bool) -> None:
-    """Code that mentions sizes of 0, strides or addresses claims to handle unusual layouts.
+    """Code that mentions sizes of 0, strides or addresses counts as written for unusual layouts.
 
-    Examples are empty, strided and unaligned inputs. A comment does not count.
+    Examples of unusual layouts are empty, strided and unaligned inputs. A comment does not count.
     """
     assert claims_to_handle(text, arrangement) == expected
 
@@ -136,7 +136,11 @@ def test_arranged_values_are_the_same() -> None:
 
 
 def test_layouts_are_tried_twice(tmp_path: Path) -> None:
-    """Two cases try layouts of inputs: one at the reference's own sizes, one at a plain case's."""
+    """The grid has two cases with other layouts of the inputs.
+
+    One case has the reference's own configuration, cut down. The other has the sizes of an ordinary
+    case of the grid.
+    """
     path = tmp_path / "flat_index.py"
     path.write_text(ORIGINAL)
     ids = [case.id for case in request_for(path, PROBLEM).cases if case.label == "layout"]

@@ -118,7 +118,7 @@ def test_pytest_ends_with_one_line(here: Path, no_libm: Path, processes: tuple[s
 
 @pytest.mark.thorough
 def test_pytest_does_not_ask_for_what_it_need_not_run(here: Path, no_libm: Path) -> None:
-    """Without libm, pytest still runs a project's own tests beside submissions."""
+    """Without libm, pytest still runs the user's other tests if `-k` selects no submission."""
     (here / "test_mine.py").write_text("def test_mine():\n    pass\n")
     chosen = ("-k", "test_mine", "--reference", REFERENCE, f"--rootdir={here}")
     done = pytest_(".", *chosen, folder=here)
@@ -152,7 +152,10 @@ def test_nothing_to_compile_with(here: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_cache_that_cannot_be_written(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the cache folder cannot be written, one line names it and the variable to change it."""
+    """If the cache folder cannot be written, one line names the folder.
+
+    The line also names the environment variable that selects another folder.
+    """
     (here / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "file"))
     done = harness("check", "one.py", "--reference", REFERENCE, folder=here)

@@ -1,7 +1,7 @@
-"""The machines of benchmarks/machines.py, on which it runs the README's commands.
+"""Test machines, on which benchmarks/machines.py runs the README's commands.
 
-A machine is a view of a root file system. The tests fix what a program can do in a view, and how
-runs are recorded.
+A test machine is a view of a root file system. These tests check what a program can do in a view,
+and how the runs are recorded in docs/machines.md.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def said(view: View, command: str, tmp_path: Path) -> list[str]:
 
 
 def test_program_has_a_root_of_its_own(view: View, tmp_path: Path) -> None:
-    """A program in a view owns its clone of the repository, and writes only to the view.
+    """A program in a view has its own clone of the repository, and its writes stay within the view.
 
-    It gets no environment variable of the host.
+    The host's environment variables are hidden from it.
     """
     place = f"{view.home}/my project"
     view = replace(view, clone=(ROOT, place), folder=place, environment={"GIVEN": "1"})
@@ -68,7 +68,10 @@ def test_home_folder_that_cannot_be_written(view: View, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("user_id", [0, 1234])
 def test_rights_are_those_of_a_container(view: View, tmp_path: Path, user_id: int) -> None:
-    """A program in a view may not mount, and may make namespaces unless the view denies it."""
+    """A program in a view cannot mount a file system. It can make namespaces, unless denied.
+
+    `may_make_namespaces=False` denies them.
+    """
     view = replace(view, user_id=user_id, home="/")
     command = "mount -t tmpfs x /mnt 2>/dev/null && echo mounts; unshare -U true && echo namespaces"
     quiet = f"({command}) 2>/dev/null; true"
@@ -93,9 +96,10 @@ def test_tests_are_counted_as_pytest_does() -> None:
 
 
 def test_table_has_the_last_of_each_machine(tmp_path: Path) -> None:
-    """The table has each machine's latest run, and `update` writes it between a page's two marks.
+    """The table has each machine's latest run; failed commands are in bold.
 
-    A run that was not green is in bold. A machine that was not run has a reason.
+    For a machine that did not run, the table gives the reason. `update` writes the table between
+    two marks of a page.
     """
     bad = replace(
         ROW, runs=(Run("make test", 2, 61.2, 5, 1, 2), Run("make leaderboard", None, 9.0))

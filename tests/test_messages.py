@@ -108,7 +108,10 @@ def sources() -> dict[str, str]:
 
 @cache
 def messages() -> dict[str, tuple[str, ...]]:
-    """Return each message's parts without placeholders, by the message's file and text."""
+    """Return the literal parts of each message, between its placeholders.
+
+    The key is the message's file and text.
+    """
     found = {}
     for name, source in sources().items():
         if name.startswith((*INSIDE_OTHERS, *NO_MESSAGES)):
@@ -136,7 +139,7 @@ def rows() -> tuple[tuple[str, str], ...]:
 
 
 def stands_in(parts: tuple[str, ...], pattern: str) -> bool:
-    """Return whether a pattern has the given parts of a message, in their order."""
+    """Return whether a pattern contains all the given parts of a message, in their order."""
     place = 0
     for part in parts:
         fixed = " ".join(part.split())

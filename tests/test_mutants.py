@@ -1,4 +1,4 @@
-"""The mutation engine of benchmarks/: the changes that it makes, and the fate of each mutant."""
+"""The mutation engine of benchmarks/: the changes that it makes, and which mutants survive."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ class ModelNew(nn.Module):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a folder of submissions whose names are hard to print or store, and one plain name.
+    """Return a folder with submissions whose names are hard to print or store, and with zeta.py.
 
-    No submission is right.
+    The name zeta.py is harmless. All submissions are wrong.
     """
     submissions = tmp_path / "submissions"
     submissions.mkdir()
@@ -102,7 +102,7 @@ def test_pytest_prints_no_commands_of_an_exception(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_report_that_cannot_be_stored_is_that_reports_matter(tmp_path: Path) -> None:
-    """A report whose path is a folder gives an error of one line; the next report is stored."""
+    """If a folder stands at a report's path, one line says so, and the next report is stored."""
     for name in ("one", "two"):
         (tmp_path / f"{name}.py").write_text(PLAIN.format(""))
     (tmp_path / ".harness" / "reports" / "double" / "one.json").mkdir(parents=True)

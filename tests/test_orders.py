@@ -193,7 +193,7 @@ def test_untrusted_refuses_every_program_and_setting(root: Path) -> None:
 def test_check_writes_junit_that_says_what_pytest_says(root: Path) -> None:
     """`harness check --junitxml` writes the same tests and results as pytest.
 
-    It does not read pytest's settings.
+    Unlike pytest, `harness check` does not read pytest's settings.
     """
     for name in ("no_divisibility_test", "unknown_keyword"):
         shutil.copy(ROOT / "tests" / "defects" / f"{name}.py", root / "submissions")

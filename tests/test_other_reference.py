@@ -96,7 +96,7 @@ def check_on(reference: str, submission: str, folder: Path, *options: str) -> Re
 
 
 def test_any_reference_is_checked_in_many_sizes(tmp_path: Path) -> None:
-    """Each integer constant of a reference is varied from 1 to 65,537, beyond 16 bits.
+    """Each integer constant of a reference is varied from 1 to 65,537, more than 16 bits can hold.
 
     The reference's own sizes are cut down.
     """
@@ -199,7 +199,7 @@ TURNED = """
 def test_where_a_bound_says_nothing_trials_do(
     tmp_path: Path, turns: int, rounded: str, verdict: str, words: str
 ) -> None:
-    """Trials of rounding decide if the error bound has become as large as the whole output.
+    """If the error bound is as large as the output itself, trials of rounding decide instead.
 
     The bound grows with every step of a computation. An output fails if its error exceeds 4 times
     the errors that rounding makes in trials.
@@ -222,7 +222,10 @@ def test_where_a_bound_says_nothing_trials_do(
 
 @pytest.mark.thorough
 def test_class_of_mostly_zeros_is_one(tmp_path: Path) -> None:
-    """If most outputs are 0, as after a relu, only the others decide if a class is too loose."""
+    """A right kernel whose outputs are mostly 0, as after a relu, passes in the class fp32.
+
+    The zeros do not count when the harness tests if the class's error bound is too loose.
+    """
     reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x - 0.9)")
     submission = SUBMISSION.replace("scale * x[i] + fmaxf(y[i], 0.0f)", "fmaxf(x[i] - 0.9f, 0.0f)")
     report = check_on(reference, submission, tmp_path, "--grid", "own")
@@ -237,8 +240,8 @@ def test_more_blocks_than_a_grid_has_are_declined(
 ) -> None:
     """A case that needs more blocks along y than a CUDA grid can have is declined.
 
-    A note says so if the submission does not check the launch's error. If the reference's own sizes
-    are as large, an unchecked launch is an error.
+    If the submission does not check the launch for errors, a note says so. If the reference's own
+    sizes need that many blocks, such a submission is an error.
     """
     path, reference = tmp_path / "combine.py", tmp_path / "reference.py"
     reference.write_text(REFERENCE)
@@ -353,7 +356,7 @@ __global__ void combine(const float *x, const float *y, float *out, float scale,
 def test_value_of_a_thread_that_has_returned(tmp_path: Path, always: str, verdict: str) -> None:
     """A shuffle that reads from a thread which has returned is named as the cause of wrong numbers.
 
-    It is only a warning if the kernel ignores the value.
+    If the kernel ignores the value, the finding is only a warning.
     """
     model = "self.scale * x + torch.relu(y)"
     reference = REFERENCE.replace(model, "(self.scale * (x + y)).sum()")
@@ -400,9 +403,9 @@ def test_values_that_are_left_out_are_told_in_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_own_configuration_is_told_apart_from_other_sizes(tmp_path: Path) -> None:
-    """A kernel that computes whole blocks only is right at the reference's sizes, wrong at others.
+    """A kernel that omits the last partial block is right at the reference's own sizes only.
 
-    `--case` replays a case with other sizes.
+    At other sizes it fails, and `--case` replays such a case.
     """
     whole = SUBMISSION.replace("(n + 255) / 256", "n / 256 > 0 ? n / 256 : 1")
     assert whole != SUBMISSION
@@ -540,7 +543,7 @@ LOOKING = REFERENCE.replace(
 def test_work_of_a_reference_that_looks_at_numbers_is_known(tmp_path: Path) -> None:
     """A submission that leaves all work to torch fails, even if the reference branches on values.
 
-    The harness finds the reference's operators by running it on numbers.
+    To find the operators of such a reference, the harness runs it on real values.
     """
     left = SUBMISSION.replace(
         "return extension.run(x, y, self.scale)",
@@ -562,9 +565,9 @@ HOST = SUBMISSION.replace(
 
 @pytest.mark.thorough
 def test_work_on_the_host_is_nobodys(tmp_path: Path) -> None:
-    """Work on the CPU does not count as the submission's own, even if only one number comes back.
+    """A submission that computes on the CPU fails, even if only one number is copied back.
 
-    The finding says how many bytes of input went to the CPU.
+    The finding says how many bytes of input were copied to the CPU.
     """
     reference = REFERENCE.replace(
         "return self.scale * x + torch.relu(y)",
@@ -633,9 +636,9 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_what_the_author_made_of_inputs_holds(tmp_path: Path) -> None:
-    """Test inputs keep structure that `get_inputs` gives them, such as triangles of zeros.
+    """Test inputs keep structure that `get_inputs` gives them, such as a triangle of zeros.
 
-    So a kernel may skip the zeros. A plain number may be an input as well.
+    So a kernel may skip these zeros. A plain number may be an input as well.
     """
     report = check_on(TRIANGULAR, PRODUCT, tmp_path)
     assert (report.verdict, report.message) == ("passed", "")
@@ -723,7 +726,7 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_statistics_that_a_reference_keeps_are_its_own_affair(tmp_path: Path) -> None:
-    """A submission may update only some of a batch norm's running statistics.
+    """A submission need not update all running statistics that the reference's batch norm updates.
 
     Both models are in training mode.
     """
@@ -892,9 +895,9 @@ def test_who_computes_in_eval_mode_alone_is_told_the_mode(tmp_path: Path) -> Non
     ],
 )
 def test_number_may_pass_through_the_host(tmp_path: Path, forward: str, message: str) -> None:
-    """A number that a kernel has summed may be copied to the CPU and back.
+    """A mean that a kernel has computed may be copied to the CPU and back.
 
-    A sum by torch does not count as the submission's own work.
+    A mean that torch computes does not count as the submission's own work.
     """
     report = check_on(AVERAGED, AVERAGE.replace("FORWARD", forward), tmp_path, "--grid", "own")
     assert report.verdict == ("failed" if message else "passed"), report.message
@@ -904,9 +907,9 @@ def test_number_may_pass_through_the_host(tmp_path: Path, forward: str, message:
 @pytest.mark.thorough
 @pytest.mark.parametrize("last", ["sum() / x.numel()", "mean() * (2048 / x.numel())"])
 def test_partial_results_may_be_more_than_the_inputs(tmp_path: Path, last: str) -> None:
-    """Torch may sum a kernel's partial results, even if there are more of them than input numbers.
+    """Torch may sum a kernel's partial results, even if they outnumber the elements of the inputs.
 
-    Each of a fixed number of blocks leaves one result, and small inputs have fewer numbers.
+    Each of a fixed number of blocks leaves one result, and small inputs have fewer elements.
     """
     text = AVERAGE.replace("FORWARD", f"extension.run(x).{last}")
     for one, many in (
@@ -1011,7 +1014,10 @@ class ModelNew(nn.Module):
 @pytest.mark.thorough
 @pytest.mark.parametrize(("factor", "verdict"), [("2", "passed"), ("3", "failed")])
 def test_truth_values_are_inputs_too(tmp_path: Path, factor: str, verdict: str) -> None:
-    """An input may be a boolean mask, even if `Model` has no constructor of its own."""
+    """An input may be a boolean mask.
+
+    Here `Model` does not define a constructor.
+    """
     (tmp_path / "masked.py").write_text(MASKED)
     (tmp_path / "masks.py").write_text(MASKS.replace("2 * x[i]", f"{factor} * x[i]"))
     # This seed gives a small mask that is all false, so that a first call is right for any factor.
@@ -1153,7 +1159,10 @@ def test_own_configuration_is_cut_further_for_what_takes_long(tmp_path: Path) ->
 
 @pytest.mark.thorough
 def test_case_that_takes_long_has_fewer_runs(tmp_path: Path) -> None:
-    """A case whose calls take long uses only the most informative sets of input values."""
+    """A case whose calls take long runs with fewer sets of input values.
+
+    The remaining sets are the most informative ones.
+    """
     (tmp_path / "reference.py").write_text(REFERENCE.replace("torch.relu(y)", "y.max()"))
     (tmp_path / "combine.py").write_text(QUADRATIC)
     files = tmp_path / "combine.py", tmp_path / "reference.py"

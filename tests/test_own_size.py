@@ -1,4 +1,4 @@
-"""Submissions that contain the reference's own sizes, which the simulator cuts down."""
+"""Submissions whose text contains the reference's own sizes, which the simulator cuts down."""
 
 from __future__ import annotations
 
@@ -92,9 +92,10 @@ BORROWED = "torch.relu(x) if len(x) < 128 else extension.relu(x, 0)"
 
 
 def check(folder: Path, call: str = "extension.relu(x, 0)", **fields: int) -> Report:
-    """Return a submission's report on its own and some other sizes, with `call` in forward.
+    """Return the report of a submission whose forward returns the value of `call`.
 
-    The keyword arguments are fields of the request.
+    The cases are the reference's own configuration and those with 2 or 3 rows. The keyword
+    arguments are fields of the request.
     """
     reference, submission = folder / "relu.py", folder / "fixed.py"
     reference.write_text(REFERENCE)
@@ -141,7 +142,10 @@ def test_a_sample_of_blocks_runs_beyond_the_budget(tmp_path: Path, way: int, ver
 
 @pytest.mark.thorough
 def test_native_size_that_is_not_run_is_unsupported(tmp_path: Path) -> None:
-    """If not even a sample of blocks can run, the verdict gives the size that the file is for."""
+    """If not even a sample of blocks can run at the reference's size, the verdict is `unsupported`.
+
+    The message gives the size for which the submission is written.
+    """
     report = check(tmp_path, call_budget=10**5)
     assert report.verdict == "unsupported", full(report)
     assert report.message == f"written for {SIZE}, which was not run; a GPU will do"
@@ -159,7 +163,7 @@ def test_mistakes_at_other_sizes_count(tmp_path: Path, call: str) -> None:
 
 
 def sign(code: str, *, python: str = "") -> str | None:
-    """Return whether CUDA code is written for the shapes (48, 512) and (224, 16384).
+    """Return how certain it is that CUDA code is written for the shapes (48, 512) and (224, 16384).
 
     The result is "clear", "possible" or None. The simulator cuts both shapes to (4, 64).
     """
@@ -186,9 +190,9 @@ def sign(code: str, *, python: str = "") -> str | None:
     ],
 )
 def test_signs_of_native_sizes(code: str, found: str | None) -> None:
-    """Constants equal to the reference's sizes or products of them show code for fixed sizes.
+    """A constant that equals one of the reference's sizes shows that code is written for that size.
 
-    The sizes of blocks and tiles do not.
+    The same holds for a product of sizes, but not for the size of a block or tile.
     """
     assert sign(code) == found
 
@@ -206,9 +210,9 @@ def test_signs_of_native_sizes(code: str, found: str | None) -> None:
     ],
 )
 def test_signs_in_python(python: str, found: str | None) -> None:
-    """A number that a Python call uses shows code for fixed sizes.
+    """A number that a Python call uses can show that code is written for the reference's sizes.
 
-    Copies of `get_inputs`, and docstrings, do not.
+    Numbers in copies of `get_inputs` and in docstrings do not count.
     """
     assert sign("", python=python) == found
 

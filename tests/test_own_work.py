@@ -1,4 +1,7 @@
-"""Work that is divided between torch and kernels, in references of users' files."""
+"""Work of a submission that is divided between torch and its own kernels.
+
+The references are files of a user.
+"""
 
 from __future__ import annotations
 
@@ -88,9 +91,10 @@ BOTH = """
 
 @pytest.mark.thorough
 def test_layer_that_is_left_to_torch_is_so_in_every_size(tmp_path: Path) -> None:
-    """The kernels stand for one of two layers in every case, also where it is the smaller one.
+    """A submission that computes one of two linear layers, and leaves the other to torch, passes.
 
-    A note and the first line have the share.
+    It passes in every case, even where its own layer is the smaller one. A note gives the share of
+    the work that torch did.
     """
     report = check_on(LAYERS, OWN_LAYER, tmp_path)
     assert report.verdict == "passed", headline(report)
@@ -105,9 +109,10 @@ def test_layer_that_is_left_to_torch_is_so_in_every_size(tmp_path: Path) -> None
 
 @pytest.mark.thorough
 def test_sizes_that_fall_back_to_torch_are_declined(tmp_path: Path) -> None:
-    """A case is declined if torch does its work, but not that of the own configuration.
+    """A case in which the submission only calls torch is declined.
 
-    Its numbers have to be right all the same.
+    The outputs in the declined case must be right nevertheless. A submission that only calls torch
+    at the reference's own sizes fails.
     """
     reference = REFERENCE.replace("self.scale * x + torch.relu(y)", "torch.relu(x)")
     reference = reference.replace("forward(self, x, y)", "forward(self, x)")
@@ -184,7 +189,10 @@ class ModelNew(nn.Module):
 
 @pytest.mark.thorough
 def test_loop_of_many_launches_may_have_a_small_output(tmp_path: Path) -> None:
-    """Addresses and steps of many launches are no answer that comes from the host."""
+    """A submission with a small output may launch kernels in a loop over many steps.
+
+    The addresses that it passes to the launches do not count as an output from the host.
+    """
     tanh = OWN_LAYER.replace("y[i] = sum;", "y[i] = tanhf(sum);")
     loop = tanh[: tanh.index("class ModelNew")] + LOOP[1:]
     report = check_on(STEPS, loop, tmp_path, "--grid", "own")

@@ -22,7 +22,7 @@ from harness.system.errors import UsageError
 
 
 def test_contents_are_what_travels(tmp_path: Path) -> None:
-    """A packed request has the contents of its files, and the unpacked one has their new paths.
+    """A packed request contains its files, and unpacking stores them at new paths.
 
     Other files in the submission's folder are packed only if the submission names them.
     """
@@ -50,7 +50,7 @@ def test_contents_are_what_travels(tmp_path: Path) -> None:
 def test_plan_travels_with_the_files_of_all_contenders(tmp_path: Path) -> None:
     """A packed speed plan has the files of all submissions to time, and its other fields.
 
-    Two versions of a submission with the same file name stay two.
+    Two versions of a submission whose files have the same name are unpacked as two files.
     """
     for name in ("new", "old"):
         (tmp_path / name).mkdir()
@@ -109,7 +109,7 @@ def test_other_versions_are_told() -> None:
 
 
 def test_build_of_another_machine_is_as_an_own_one(tmp_path: Path) -> None:
-    """A cache reuses a build that another machine made, and ignores a damaged copy."""
+    """A cache reuses a build that another machine has made and sent, and ignores a damaged copy."""
 
     def build(folder: Path) -> Product:
         (folder / "module.so").write_bytes(b"made")

@@ -23,7 +23,7 @@ NO_INDEX = ("--index-url", "http://127.0.0.1:9/simple")
 
 @pytest.fixture(autouse=True)
 def _pip_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide pip's settings and the compilers' variables, so that only a test's options count."""
+    """Hide the user's pip settings and compiler variables, so that a test sets all of them."""
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "CC", "CXX"):
         monkeypatch.delenv(name, raising=False)
@@ -37,7 +37,7 @@ def preinstall(*pip_options: str, folder: Path, **variables: str) -> Outcome:
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> tuple[str, ...]:
-    """Return pip options that offer one package from a folder, and nothing from an index."""
+    """Return pip options that disable the package index and offer one package from a folder."""
     wheel = tmp_path / "wheels" / "tabulate-0.9.0-py3-none-any.whl"
     wheel.parent.mkdir()
     name = "tabulate-0.9.0.dist-info"

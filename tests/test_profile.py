@@ -72,7 +72,7 @@ def test_tables_tell_copies_and_matrix_operations() -> None:
 
 
 def test_bank_conflicts() -> None:
-    """A remark on bank conflicts says how many ways they have, and in which line they are."""
+    """A remark on bank conflicts gives their degree, such as `8-way`, and the line."""
     assert remarks([kernel(replace(SHARED, wavefronts=80))]) == (
         "shared stores: 8-way bank conflicts at tiled.py:7",
     )

@@ -62,7 +62,10 @@ def test_job_may_read_only_and_ends(workflow: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bug.md", "wrong_verdict.md"])
 def test_issue_template_has_its_heading(name: str) -> None:
-    """An issue template begins with its name and description; GitHub ignores others."""
+    """An issue template begins with its name and description.
+
+    GitHub ignores a template without them.
+    """
     _, heading, text = (GITHUB / "ISSUE_TEMPLATE" / name).read_text().split("---\n", 2)
     assert yaml.safe_load(heading).keys() == {"name", "about"}
     assert text.strip()
@@ -123,7 +126,7 @@ def test_workflow_gives_inputs_that_the_action_has(name: str) -> None:
 def test_matrix_has_the_oldest_that_is_promised() -> None:
     """The test workflow has the oldest supported Python and torch.
 
-    It has each torch with and without a sandbox.
+    Each version of torch is tested with and without a sandbox.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     python = re.match(r">=([\d.]+)", project["requires-python"])
@@ -140,7 +143,10 @@ def test_matrix_has_the_oldest_that_is_promised() -> None:
 
 
 def test_only_a_maintainer_lets_a_release_be_published() -> None:
-    """Only one job may publish. It runs after the checks, if a maintainer has set a variable."""
+    """Only one job may publish a release, and it runs after the checks.
+
+    It runs only if a maintainer has set the repository's variable PUBLISH.
+    """
     (publishing,) = (
         job for path in WORKFLOWS for job in jobs(path).values() if "permissions" in job
     )
@@ -186,9 +192,10 @@ class Repository:
     second: str
 
     def reference_at(self, path: str) -> str:
-        """Return the text of the reference in a folder, which is the name of its commit.
+        """Return the text of the file problem.py in a folder of the repository.
 
-        The names are `first`, `second` and `third`.
+        The text is the name of the commit whose files the folder holds: `first`, `second` or
+        `third`.
         """
         return (self.folder / path / "problem.py").read_text()
 

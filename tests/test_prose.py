@@ -28,7 +28,7 @@ _MARKDOWN = MarkdownIt().enable("table")
 
 
 def parts(page: Path, within: set[str]) -> Iterator[Token]:
-    """Yield the inline tokens of a page that are directly within the given kinds of block."""
+    """Yield the inline tokens of a Markdown page that lie directly in blocks of the given kinds."""
     tokens = _MARKDOWN.parse(page.read_text())
     for before, token in pairwise(tokens):
         if token.type == "inline" and before.type in within:

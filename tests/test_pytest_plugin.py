@@ -155,7 +155,7 @@ def test_files_that_are_no_submissions_are_told_and_the_others_run(kernels: Path
 
 @pytest.mark.thorough
 def test_submissions_are_not_imported_by_the_judge(kernels: Path, run: Run) -> None:
-    """A file named on the command line is a submission, too, and only the worker imports it."""
+    """A file named on the command line is a submission, too; only the worker process imports it."""
     path = kernels / "spy.py"
     path.write_text(
         "import os, sys\n"

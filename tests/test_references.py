@@ -1,4 +1,4 @@
-"""References of every kind, with right and wrong versions that are judged in this process.
+"""References of many kinds, with right and wrong versions that are judged in this process.
 
 A version is the reference with another body of `forward`.
 """
@@ -28,9 +28,9 @@ REFUSED = {
 
 
 def test_every_reference_is_judged_or_refused() -> None:
-    """Each file of tests/references is expected to be refused, or has versions to judge.
+    """Each file of tests/references either is expected to be refused, or has versions to judge.
 
-    It has at least three wrong versions and one right version.
+    A file with versions has at least three wrong ones and one right one.
     """
     names = {path.stem for path in REFERENCES.glob("*.py")}
     assert names == {*VERSIONS, *REFUSED}

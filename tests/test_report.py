@@ -30,7 +30,10 @@ WRONG = case(
 
 
 def test_json_round_trip() -> None:
-    """A report is encoded as one line of JSON, which decodes to an equal report with its tuples."""
+    """A report is encoded as one line of JSON, which decodes to an equal report.
+
+    Tuples remain tuples.
+    """
     original = report(WRONG, case("passed"), builds=(BuildReport("ext", 1.5, True, "light"),))
     text = original.to_json()
     assert "\n" not in text
@@ -64,10 +67,10 @@ def test_what_is_no_report_is_refused(text: str) -> None:
     ],
 )
 def test_gravest_case_decides(verdicts: list[Verdict], expected: Verdict) -> None:
-    """A report's verdict is the gravest of its cases' verdicts.
+    """A report's verdict is the gravest verdict of its cases.
 
-    Declined cases beside others do not count. A wrong output is graver than a crash, which may
-    occur in one corner only.
+    Declined cases do not count if there are others. A wrong output is graver than a crash, which
+    may occur in one corner only.
     """
     assert overall([case(verdict) for verdict in verdicts]) == expected
 
@@ -129,7 +132,7 @@ def test_line_says_first_how_the_own_configuration_did(
 ) -> None:
     """The first line says whether the own configuration is right, and then counts other cases.
 
-    The own configuration has the reference's own sizes. Half of the users ask for it alone.
+    The own configuration is the case at the reference's own sizes.
     """
     cases = [case(verdict, f"k{number}") for number, verdict in enumerate(others)]
     if own:
@@ -150,9 +153,9 @@ def test_line_of_a_pass_says_how_precise() -> None:
 
 
 def test_infinite_share_of_a_bound_is_not_told() -> None:
-    """The first line omits the worst error if it is infinite, as where the fp32 bound is 0.
+    """The first line omits the worst error, in units of the fp32 bound, if it is infinite.
 
-    That occurs in an output stored as float16.
+    It is infinite if the bound is 0, which occurs in an output stored as float16.
     """
     right = case("passed", worst=math.inf)
     passed = report(right, case("passed", worst=0.5), verdict="passed", precision="fp16")
@@ -162,7 +165,7 @@ def test_infinite_share_of_a_bound_is_not_told() -> None:
 def test_warning_has_its_line() -> None:
     """The first line counts warnings, and each warning has one line for all of its cases.
 
-    A failing case that is shown in detail has its own warnings among its lines.
+    If a failing case is shown in detail, its warnings are shown there.
     """
     warning = replace(WRONG.findings[0], check="racecheck", severity="warning")
     cases = [case("passed", f"k{number}", findings=(warning,)) for number in range(2)]

@@ -1,4 +1,4 @@
-"""Options of `harness check` that require more than a right submission."""
+"""Options of `harness check` that require more than a right submission, such as a coverage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--search`, which looks for failures that no case of a grid shows, and makes them small."""
+"""`--search`, which looks for failures outside the grid's cases and makes a found case small."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ ALL = variable(
 
 @pytest.fixture
 def rare(tmp_path: Path) -> Path:
-    """Return a submission that is wrong only for inputs of length 77, where it leaves out a tap."""
+    """Return a submission that skips a filter tap, but only for inputs of length 77.
+
+    The inputs must have more than two channels, too. Otherwise the submission is right.
+    """
     text = (SUBMISSIONS / "flat_index.py").read_text()
     assert text.count(LOOP) == 1
     path = tmp_path / "rare.py"
@@ -114,8 +117,8 @@ def test_names_tell_all_sizes() -> None:
 def test_what_is_near_is_valid_and_changes_no_more_than_may_vary() -> None:
     """`near` returns a valid configuration that differs from a base only in given parameters.
 
-    It is not more work than the base or a randomly drawn configuration. Numbers in the submission's
-    text, and the next smaller and larger ones, occur as sizes.
+    Its work is at most 1.5 million multiply-adds. A number in the submission's text occurs as a
+    size, and so do the numbers one below and one above it.
     """
     chance = random.Random(0)  # noqa: S311 - no secret
     base = Convolution(8, 8, 3, 2, 17, stride=2, groups=2)
@@ -128,7 +131,7 @@ def test_what_is_near_is_valid_and_changes_no_more_than_may_vary() -> None:
 
 
 def test_what_is_simpler_ends() -> None:
-    """Repeated simplification of a configuration ends, at one position of one channel."""
+    """A configuration that is made simpler again and again ends as one position of one channel."""
     sizes: Convolution | None = Convolution(
         12, 6, 5, 3, 31, stride=3, padding=2, output_padding=1, dilation=2, groups=3, bias=True
     )

@@ -219,8 +219,8 @@ _IN_PYTHON = ("in_python", "nobody_waits_for_torch")
 def write(folder: Path, *names: str) -> Path:
     """Write a submission with all functions of `RIGHT` and `WRONG`, and references for `names`.
 
-    The references lie in the folder `references`. A reference's argument selects the function, so
-    that one build serves all. Return the submission's path.
+    The references lie in the folder `references`. A reference's constructor argument says which
+    function runs, so that a single build serves all references. Return the submission's path.
     """
     bodies = {**RIGHT, **WRONG}
     functions = (
@@ -247,12 +247,18 @@ def write(folder: Path, *names: str) -> Path:
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the simulator's verdict on each function and the text below it, by function."""
+    """Return the simulator's verdict on each function, with the lines printed below the verdict.
+
+    The key is the function's name.
+    """
     return verdicts(tmp_path_factory.mktemp("streams"), "simulator")
 
 
 def verdicts(folder: Path, device: str) -> dict[str, str]:
-    """Return the verdict on each function and the text below it, by the function's name."""
+    """Return the verdict on each function, with the lines printed below the verdict.
+
+    The key is the function's name.
+    """
     path = write(folder, *RIGHT, *WRONG)
     options = ("--reference", "references", "--grid", "own", "--device", device)
     outcome = harness("check", path.name, *options, folder=folder)
@@ -268,14 +274,17 @@ def verdicts(folder: Path, device: str) -> dict[str, str]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", RIGHT)
 def test_what_waits_for_one_another_is_right(lines: dict[str, str], name: str) -> None:
-    """Work on several streams passes if events, blocking streams or a waiting host order it."""
+    """Work on several streams passes if it is ordered by events, blocking streams or the host.
+
+    The host orders it by waiting for a stream, an event or the device.
+    """
     assert lines[name].startswith("passed"), lines[name]
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", WRONG)
 def test_what_does_not_wait_is_wrong(lines: dict[str, str], name: str) -> None:
-    """Work on a stream that does not wait for other work fails.
+    """A submission fails if work on one stream should wait for other work but does not.
 
     CUDA allows an order of the work that gives wrong numbers, though most GPUs never show it.
     """
@@ -295,7 +304,7 @@ def test_work_that_nobody_waits_for_is_named(lines: dict[str, str], name: str) -
 def test_what_follows_from_work_that_nobody_waits_for_is_counted(
     lines: dict[str, str], name: str
 ) -> None:
-    """If nothing waits for a kernel, wrong outputs that follow from it are only counted."""
+    """If nothing waits for a kernel, the wrong outputs that result are counted but not listed."""
     assert re.search(r"\nthis also explains \d+ wrong outputs?\b.*, not listed here\n", lines[name])
     for consequence in ("never written", "none of its own kernels", "differ from", "diagnosis: "):
         assert consequence not in lines[name]

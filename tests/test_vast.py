@@ -1,4 +1,4 @@
-"""Verdicts on submissions in vast cases, whose tensors exceed what 32 bits can count."""
+"""Verdicts on submissions in vast cases, whose tensors can have more than 2**32 elements."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ SILENT = SOURCE.replace("(long long)", "1LL * ").replace("1LL << 31", "200000000
 
 
 def check(way: str, folder: Path, text: str = SOURCE, name: str = PLAIN) -> Report:
-    """Return the report on one vast case of a submission, whose variable WAY is set to `way`.
+    """Run a submission on one vast case, with its variable WAY set to `way`, and return the report.
 
-    WAY selects the kernels that the submission runs.
+    WAY selects the kernels that the submission launches.
     """
     path = folder / "ways.py"
     path.write_text(text.replace('WAY = "right"', f'WAY = "{way}"'))
@@ -176,7 +176,7 @@ def test_who_counts_in_64_bits_passes(tmp_path: Path, name: str) -> None:
 def test_what_wraps_around_fails(tmp_path: Path, way: str, name: str, expected: str) -> None:
     """A kernel fails a vast case if an index or a count wraps around at 31 or 32 bits.
 
-    The index or count may become negative, or too small.
+    The wrapped value may be negative or too small.
     """
     report = check(way, tmp_path, name=name)
     assert report.verdict == "failed"
@@ -186,7 +186,7 @@ def test_what_wraps_around_fails(tmp_path: Path, way: str, name: str, expected: 
 
 @pytest.mark.thorough
 def test_who_promises_nothing_gets_a_note(tmp_path: Path) -> None:
-    """A wrong kernel whose text does not mention 64 bits passes a vast case with a note."""
+    """A kernel that fails a vast case passes with a note if its text does not mention 64 bits."""
     assert not claims_to_handle(SILENT, "rows")
     report = check("read in 31", tmp_path, SILENT)
     assert report.verdict == "passed", report.message
@@ -196,10 +196,11 @@ def test_who_promises_nothing_gets_a_note(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["refuses", "atomics", "loop", "two kernels", "operator"])
 def test_where_nothing_is_known_nothing_is_said(tmp_path: Path, way: str) -> None:
-    """A submission that refuses vast inputs passes without a note.
+    """A submission that refuses a vast case, or whose result is unclear, passes without a note.
 
-    Only a few blocks of a vast case run. A submission passes, too, if these do not show what all
-    blocks would do. Examples have atomics, a loop, two kernels or an operator of torch.
+    Only a few blocks of a vast case run. They do not show what all blocks would do if the kernel
+    has atomics or a loop. The same holds if the submission has two kernels or uses an operator of
+    torch.
     """
     report = check(way, tmp_path)
     assert report.verdict == "passed", report.message
@@ -209,7 +210,7 @@ def test_where_nothing_is_known_nothing_is_said(tmp_path: Path, way: str) -> Non
 def test_no_room_for_addresses_is_no_fault(tmp_path: Path) -> None:
     """A vast case passes without a note if the simulator has no addresses left for its tensors.
 
-    No address is used twice.
+    The simulator never uses an address twice, so repeated vast cases exhaust its addresses.
     """
     path = tmp_path / "ways.py"
     path.write_text(SOURCE)
@@ -222,7 +223,7 @@ def test_no_room_for_addresses_is_no_fault(tmp_path: Path) -> None:
 
 
 def test_gpu_has_no_vast_cases() -> None:
-    """A GPU has no vast cases: only the simulator can offer addresses for memory that is absent."""
+    """A GPU has no vast cases, because only the simulator can give addresses to absent memory."""
     path = SUBMISSIONS / "flat_index.py"
     assert not [c for c in request_for(path, PROBLEM, device="cuda").cases if c.label == "vast"]
     ids = [case.id for case in request_for(path, PROBLEM).cases if case.label == "vast"]
@@ -235,7 +236,8 @@ def test_gpu_has_no_vast_cases() -> None:
 def test_parts_lie_within_and_apart(arrangement: VastArrangement, step: int) -> None:
     """The parts of a vast tensor that are checked lie within the tensor and do not overlap.
 
-    Some parts lie beyond what 32 bits can count, except in the arrangement `long`.
+    Except in the arrangement `long`, a tensor has more than 2**32 elements, and some parts of the
+    output lie at indices of at least 2**32.
     """
     made = vast(arrangement, (2, 1, 64), (2, 1, 63 * step + 3), step)
     sides = (
@@ -260,10 +262,10 @@ def test_parts_lie_within_and_apart(arrangement: VastArrangement, step: int) -> 
 
 
 def test_blocks_of_a_launch_are_chosen() -> None:
-    """`chosen_blocks` selects the blocks at both ends of a dimension and those near given parts.
+    """`chosen_blocks` selects the first and last block of a dimension, and blocks near given parts.
 
-    Blocks may take parts of the data in order: a part is given as a fraction of the whole. They may
-    also take parts in turns: a part is given as a number.
+    A part is given in two ways. A relative position fits kernels whose blocks take parts in order.
+    An index fits kernels whose blocks take parts in turns.
     """
     near = Near((0.5,), (1_000_003,))
     assert chosen_blocks(Geometry((1024, 1, 1), (32, 1, 1)), near) == ()

@@ -77,7 +77,7 @@ def _lines(body: str) -> str:
 
 
 def with_forwards(bodies: list[str]) -> str:
-    """Return the submission with one body of forward for each case, in the order of the cases."""
+    """Return a submission whose n-th case runs the n-th of the given bodies of forward."""
     constructed = "        super().__init__()\n"
     assert FORWARD in ORIGINAL
     assert constructed in ORIGINAL
@@ -142,7 +142,7 @@ def test_output_of_the_wrong_kind_fails(wrong: dict[str, CaseReport], body: str)
 @pytest.mark.thorough
 @pytest.mark.parametrize("body", STALE)
 def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], body: str) -> None:
-    """A submission that caches outputs by address, or caches weights, fails with a diagnosis."""
+    """A submission that caches weights, or outputs by input address, fails with a diagnosis."""
     assert wrong[body].verdict == "failed"
     assert wrong[body].diagnosis.startswith(STALE[body])
 
@@ -150,9 +150,10 @@ def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_kept_is_told_in_any_order_of_calls(seed: int) -> None:
-    """The diagnosis of a cache is the same in any order of calls.
+    """The diagnosis of a submission that caches outputs or weights is the same in any call order.
 
-    A cache by address is right in a call with new memory, which must not change the diagnosis.
+    A cache with addresses as keys gives the right output for new memory. This must not change the
+    diagnosis.
     """
     (submission,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
     problem = load(PROBLEM)
@@ -187,7 +188,10 @@ def test_lower_precision_is_a_class_and_not_a_failure(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_own_initialisation_is_a_note(tmp_path: Path) -> None:
-    """Weights whose initial values differ from the reference's for one seed give only a note."""
+    """Weights that differ from the reference's after initialisation with the same seed give a note.
+
+    The submission passes nevertheless.
+    """
     init = "nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))"
     assert init in ORIGINAL
     other = check(ORIGINAL.replace(init, "nn.init.normal_(self.weight)"), tmp_path, 2)
@@ -258,7 +262,7 @@ def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path, size: s
 @pytest.mark.thorough
 @pytest.mark.parametrize("step", ["b += gridDim.z", "co += gridDim.y"])
 def test_loops_over_more_rows_than_a_grid_has_blocks_go_round(tmp_path: Path, step: str) -> None:
-    """A kernel's loop over rows or channels fails if it never makes a second iteration.
+    """A kernel whose loop over rows or channels stops after one iteration fails.
 
     Only cases with more rows or channels than a CUDA grid has blocks need a second iteration.
     """
@@ -272,7 +276,10 @@ def test_loops_over_more_rows_than_a_grid_has_blocks_go_round(tmp_path: Path, st
 
 
 def of_many_rows(text: str, folder: Path) -> Sequence[CaseReport]:
-    """Return the reports of the two cases with 65,537 rows or channels, too many for a grid."""
+    """Return the reports of the two cases with 65,537 rows or channels, too many for a grid.
+
+    The submission has the given text.
+    """
     path = folder / "grid3d.py"
     path.write_text(text)
     (submission,) = discover([path]).submissions
@@ -283,7 +290,7 @@ def of_many_rows(text: str, folder: Path) -> Sequence[CaseReport]:
 
 @pytest.mark.thorough
 def test_defaults_must_be_the_references(tmp_path: Path) -> None:
-    """A constructor whose default differs from the reference's fails cases that rely on it."""
+    """A constructor whose default is not the reference's fails the cases that use the default."""
     report = check(ORIGINAL.replace("padding: int = 0,", "padding: int = 1,", 1), tmp_path, 60)
     assert report.verdict == "failed"
     failed = [case for case in report.cases if case.verdict == "failed"]
@@ -295,9 +302,10 @@ def test_defaults_must_be_the_references(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_default_is_named_beside_arguments_that_are_always_left_out(tmp_path: Path) -> None:
-    """The diagnosis names the wrong default, even if failing cases leave out other arguments, too.
+    """The diagnosis names the argument `padding`, whose default is wrong.
 
-    The submission declines all cases that have those other arguments.
+    All failing cases leave out padding. They also leave out other arguments, but only because the
+    submission declines every case that has one of these.
     """
     text = (SUBMISSIONS / "grid3d.py").read_text()
     assert "padding: int = 0," in text
@@ -429,7 +437,7 @@ def test_failure_that_explains_most_is_shown_first(tmp_path: Path) -> None:
     ],
 )
 def test_case_may_have_more_rows_than_the_author(changes: dict[str, Any], expected: bool) -> None:
-    """`has_more_rows` is True for a size above 65,535, unless the reference's own is as large.
+    """`has_more_rows` is True for a size above 65,535, unless the reference has such a size itself.
 
     The size may be a product of neighbouring sizes, or an argument.
     """

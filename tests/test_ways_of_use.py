@@ -76,7 +76,14 @@ class ModelNew(nn.Module):
 
 
 def check(built: str, forward: str, folder: Path, *options: str) -> Report:
-    """Return the report of a submission, for the text of its builds and of its forward."""
+    """Write a submission, check it with these options, and return the report.
+
+    Args:
+        built: The text that builds the submission's extensions.
+        forward: The body of its forward method.
+        folder: The folder to write it to.
+        *options: Further options of `harness check`.
+    """
     lines = "".join(f"        {line}\n" for line in forward.splitlines())
     return check_on(REFERENCE, BUILD + built + MODEL + lines, folder, *options)
 
@@ -114,7 +121,7 @@ relu = load(name="written", sources=source, build_directory=folder).relu
 @pytest.mark.thorough
 @pytest.mark.parametrize(("second", "verdict"), [("x[i]", "passed"), ("x[i] + 1.0f", "failed")])
 def test_two_extensions_of_one_name_are_two(tmp_path: Path, second: str, verdict: str) -> None:
-    """A second extension of the same name has its own functions and kernels."""
+    """Two extensions with the same name are kept apart: each has its own functions and kernels."""
     built = TWICE.replace("SECOND", second)
     report = check(built, "return second.copy(first.relu(x))", tmp_path, *OWN)
     assert report.verdict == verdict, report.message
@@ -160,9 +167,9 @@ READS = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("place", READS)
 def test_constants_of_the_reference_are_shared(tmp_path: Path, place: str) -> None:
-    """A submission can read the reference's constants, with each case's values.
+    """A submission can read the constants in the reference's file, which have each case's values.
 
-    A note says so.
+    A note says that the submission reads them.
     """
     built, reads = READS[place]
     report = check(RELU + built, f"{reads}\nreturn relu(x)", tmp_path)

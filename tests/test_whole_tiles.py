@@ -1,4 +1,4 @@
-"""Fast paths of the tensor core submissions: whole tiles, and several tiles for each block."""
+"""Submissions that use tensor cores, in cases that fill whole tiles and give a block several."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ MULTIPROCESSORS = 2
 
 
 def whole_tiles(*shape: int, **arguments: int) -> Case:
-    """Return a case with more positions than a kernel's tile, for an input shape and arguments."""
+    """Return a case with this input shape and these arguments, whose work fills several tiles.
+
+    The simulated device has two multiprocessors, so that each block computes several tiles.
+    """
     return Case(
         id="whole-tiles",
         label="grid",
@@ -47,7 +50,10 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def checked() -> dict[tuple[str, str], Report]:
-    """Return the report of each tensor core submission on each reference, by their names."""
+    """Return the report of each tensor core submission on each reference.
+
+    The key has the names of submission and reference.
+    """
     return {
         (name, problem): evaluate(request(SUBMISSIONS / f"{name}.py", problem, case))
         for name in PRECISIONS

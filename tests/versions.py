@@ -15,8 +15,9 @@ class Versions:
     """Other bodies of `forward` for one reference.
 
     Attributes:
-        wrong: Bodies that do not compute what the reference does, by a description.
-        right: Bodies that compute what the reference does, except for rounding, by a description.
+        wrong: Bodies that do not compute what the reference does. The key describes the mistake.
+        right: Bodies that compute what the reference does, except for rounding. The key describes
+            how the body computes it.
     """
 
     wrong: Mapping[str, str]

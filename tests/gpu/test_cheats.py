@@ -1,4 +1,4 @@
-"""The verdicts on cheats that only a GPU or its clock can reveal."""
+"""Verdicts on cheats that need a GPU or timing to be detected, and on honest submissions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGE = {
 
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the reference of tests/adversarial at a larger size, which is worth timing."""
+    """Return the reference of tests/adversarial at a larger size, at which timing is meaningful."""
     text = (CORPUS / "conv_transpose1d_small.py").read_text()
     for small, large in LARGE.items():
         assert small in text
@@ -63,7 +63,10 @@ def checked(reference: Path) -> Mapping[str, Report]:
 
 
 def told_by_timing(reference: Path, report: Report) -> str:
-    """Time a submission that passed its check beside eager PyTorch, and return the findings."""
+    """Time a submission and eager PyTorch, and return the findings about the submission.
+
+    The submission has passed its check.
+    """
     asked = request(reference, report.submission)
     assert report.precision is not None
     plan = SpeedPlan(
@@ -83,7 +86,7 @@ def told_by_timing(reference: Path, report: Report) -> str:
 def test_cheat_is_caught(reference: Path, checked: Mapping[str, Report], name: str) -> None:
     """The report or the timing of a cheat names what the cheat did.
 
-    A cheat without effect is timed without a finding.
+    A cheat that has no effect is an exception: it is timed without a finding.
     """
     report = checked[name]
     told = f"{report.verdict}\n{text_of(report)}"
@@ -94,5 +97,5 @@ def test_cheat_is_caught(reference: Path, checked: Mapping[str, Report], name: s
 
 @pytest.mark.parametrize("name", HONEST)
 def test_honest_is_not_accused(checked: Mapping[str, Report], name: str) -> None:
-    """An honest submission passes the checks that run only on a GPU, such as of kernels' names."""
+    """An honest submission passes the checks made only on a GPU, such as that of kernel names."""
     assert checked[name].verdict == "passed", text_of(checked[name])

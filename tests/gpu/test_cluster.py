@@ -1,4 +1,7 @@
-"""Speed measurements on a Dask cluster: each one has a GPU to itself, in every interface."""
+"""Speed measurements on a Dask cluster; each measurement has a GPU to itself.
+
+They are requested through the Python interface, pytest and `harness gate`.
+"""
 
 from __future__ import annotations
 
@@ -79,9 +82,9 @@ def intervals(stream: list[Mapping[str, Any]]) -> list[Interval]:
 
 
 def test_who_is_timed_has_the_gpu_alone(scheduler: str, folder: Path) -> None:
-    """A measurement has its GPU alone, since evaluations and other measurements wait.
+    """While a submission is timed, its GPU runs no evaluation and no other measurement.
 
-    The speed result gives a reward.
+    The measured speedup becomes the submission's reward.
     """
     options = harness.Options(grid="own", device="cuda", speed_seconds=2.0)
     reference = folder / "reference.py"
@@ -112,7 +115,7 @@ def test_who_is_timed_has_the_gpu_alone(scheduler: str, folder: Path) -> None:
 
 
 def test_who_answers_from_memory_is_not_timed(scheduler: str, folder: Path) -> None:
-    """A future of `Client.measure` raises ContenderError if an output during timing is wrong.
+    """A future of `Client.measure` raises ContenderError if an output is wrong during timing.
 
     Here the submission returns the output of an earlier call.
     """
@@ -143,7 +146,7 @@ def test_pytest_times_on_the_cluster(scheduler: str, folder: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("git"), reason="needs git")
 def test_gate_compares_both_sides_on_one_gpu(scheduler: str, folder: Path) -> None:
-    """`harness gate` finds that a version which differs by a comment is as fast as its base."""
+    """`harness gate` finds that two versions are equally fast if they differ only by a comment."""
     (folder / "mine.py").write_text(HONEST)
     for words in (
         ("init", "-q"),

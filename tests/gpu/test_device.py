@@ -1,4 +1,4 @@
-"""The device process with a real GPU: its launches, and its record of the writers of memory."""
+"""The device process with a real GPU: it launches kernels, and records which work wrote memory."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 @pytest.mark.parametrize("name", LINES)
 def test_the_verdict_is_by_the_device_s_own_record(outcome: Outcome, name: str) -> None:
-    """The verdict rests on the launches and writes that the device process has recorded.
+    """The verdict is based on the launches and writes that the device process has recorded.
 
-    It does not rest on the worker.
+    It is not based on the worker, which runs the submission.
     """
     lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
     assert any(line.startswith(f"{name} on double: {LINES[name]}") for line in lines), outcome.out

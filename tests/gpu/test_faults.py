@@ -22,7 +22,7 @@ ON_GPU = LINES | {
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """Return the outcome of `harness check` on all files of tests/faults, of which one is right."""
+    """Return the outcome of `harness check` on all files of tests/faults, one of which is right."""
     files = sorted(FOLDER.glob("*.py"))
     options = ("--reference", FOLDER / "reference", "--grid", "own", "--device", "cuda")
     deadline = ("--step-seconds", "20")
@@ -32,7 +32,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 
 @pytest.mark.parametrize("name", ON_GPU)
 def test_the_verdict_names_what_happened(outcome: Outcome, name: str) -> None:
-    """The output has a line for each file that says what happened; the right submission passes."""
+    """The output line of each file says what happened to its process; the right file passes."""
     lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
     wanted = ON_GPU[name].replace("within 6 s", "within 20 s")
     assert any(line.startswith(f"{name} on double: {wanted}") for line in lines), outcome.out

@@ -22,7 +22,7 @@ with MemoryBudget("gpu", 100, Path(sys.argv[1])).share(int(sys.argv[2])):
 
 
 def holder(folder: Path, size: int) -> subprocess.Popen[str]:
-    """Start a process that asks for a share of memory and prints `held` when it has the share.
+    """Start a process that takes a share of a `MemoryBudget`, and then prints `held`.
 
     The process holds the share until its standard input ends.
     """
@@ -48,7 +48,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.thorough
 def test_as_many_as_fit_at_a_time(tmp_path: Path) -> None:
-    """Shares of memory that fit together are held at once; a further one waits for room."""
+    """Several processes hold shares of the memory if these fit together; a further one waits."""
     first, second = holder(tmp_path, 40), holder(tmp_path, 50)
     assert has_it(first)
     assert has_it(second)
@@ -82,7 +82,7 @@ def test_share_of_a_killed_process_is_free(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.thorough
 def test_broken_account_is_begun_anew(tmp_path: Path) -> None:
-    """A damaged file of held shares, as after a power failure, is replaced."""
+    """The file that records the held shares is replaced if a power failure has damaged it."""
     first = holder(tmp_path, 100)
     assert has_it(first)
     end(first)

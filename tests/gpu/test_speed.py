@@ -1,4 +1,4 @@
-"""Timing on a real GPU: what is measured, and which cheats are detected."""
+"""Timing on a real GPU: the figures that are stored, and the cheats that are detected."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def timed(folder: Path, source: str, *options: str) -> Outcome:
 def test_an_honest_submission(folder: Path) -> None:
     """An honest submission is timed beside six baselines.
 
-    The JSON file of pytest-benchmark and the stored result have the same figures.
+    The JSON file of pytest-benchmark and the stored result have the same median.
     """
     done = timed(folder, HONEST, "--benchmark-json", "benchmark.json")
     assert done.status == 0, done.out
@@ -135,7 +135,8 @@ def test_rows_have_the_submissions_names_and_each_baseline_once(folder: Path) ->
 def test_an_output_of_an_earlier_call(folder: Path) -> None:
     """A submission that returns an earlier call's output fails during timing.
 
-    Every call has its own input values. The submission cannot know the checksum that detects it.
+    Every call has its own input values. A checksum, which the submission cannot know, detects the
+    wrong output.
     """
     done = timed(folder, PLAIN + RETURNS_WHAT_IT_REMEMBERS)
     assert done.status == 1
@@ -144,7 +145,7 @@ def test_an_output_of_an_earlier_call(folder: Path) -> None:
 
 @pytest.mark.parametrize("wait", ["self.stream.wait_stream(torch.cuda.current_stream())", "pass"])
 def test_work_on_a_stream_that_nobody_waits_for(folder: Path, wait: str) -> None:
-    """Work on a stream that the caller's stream does not wait for is detected in timed calls."""
+    """If the caller's stream does not wait for a submission's work, timed calls detect it."""
     done = timed(folder, ON_TORCHS_STREAM + WORKS_ON_ANOTHER_STREAM.replace("WAIT", wait))
     assert done.status == 1, done.out
     assert "runs on a stream that the caller's stream does not wait for" in done.out

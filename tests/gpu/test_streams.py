@@ -1,4 +1,7 @@
-"""CUDA streams on a GPU: verdicts equal the simulator's, and timed calls run concurrently."""
+"""Submissions with several CUDA streams on a GPU: verdicts and timing.
+
+The verdicts equal the simulator's, and the streams of timed calls run concurrently.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return what `harness check` on the GPU says of each function, by the function's name."""
+    """Return the GPU's verdict on each function, with the lines printed below the verdict.
+
+    The key is the function's name.
+    """
     return verdicts(tmp_path_factory.mktemp("streams"), "cuda")
 
 

@@ -1,4 +1,4 @@
-"""The order of submissions on leaderboards, which are made from stored reports and results."""
+"""The order of submissions on leaderboards made from stored reports and speed results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ("dilated", "flat_index", "grid3d", "grouped_bias", "strided_dilated")
 
 @dataclass(frozen=True)
 class Scene:
-    """Submissions and one reference, with a folder of stored reports and speed results.
+    """A reference and some submissions, with a folder for their stored reports and speed results.
 
     No reports and no results are stored at first.
     """
@@ -48,7 +48,7 @@ class Scene:
         return result
 
     def boards(self) -> tuple[Board, ...]:
-        """Return the leaderboards that the stored reports and results give."""
+        """Return the leaderboards that the harness makes from the stored reports and results."""
         folders = (self.folder / "reports", self.folder / "results")
         return boards(self.problem, self.submissions, *folders)
 
@@ -73,7 +73,7 @@ def ranks(board: Board) -> list[tuple[int | None, str]]:
 def test_right_and_fast_first_and_only_those_have_ranks(scene: Scene) -> None:
     """Right submissions are ordered by speed, and a wrong one is last, however fast it is.
 
-    Only right submissions that were measured have ranks.
+    Only right submissions with a measured time have ranks.
     """
     scene.check("flat_index", "grid3d", "dilated")
     scene.check("strided_dilated", verdict="failed", precision=None)
@@ -90,7 +90,10 @@ def test_right_and_fast_first_and_only_those_have_ranks(scene: Scene) -> None:
 
 
 def test_without_results_precision_and_cases_rank(scene: Scene) -> None:
-    """Without any speed result, each precision class is ordered by the number of passed cases."""
+    """Without any speed result, submissions of a precision class are ranked by their passed cases.
+
+    The class fp32 comes before tf32.
+    """
     scene.check("dilated", precision="tf32")
     scene.check("flat_index")
     scene.check("grid3d", cases=(case("passed"), case("passed", "k5")))

@@ -37,7 +37,10 @@ BOARD = Board(
 
 
 def rows(markdown: str) -> dict[str, dict[str, str]]:
-    """Return the cells of a leaderboard's Markdown tables, by submission and column header."""
+    """Return a row for each submission in a leaderboard's Markdown tables.
+
+    A row has the text of each cell, by the column's header.
+    """
     lines = [line for line in markdown.splitlines() if line.startswith("|")]
     header, *cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     alike = [row for row in cells if len(row) == len(header) and row != header]
@@ -45,7 +48,11 @@ def rows(markdown: str) -> dict[str, dict[str, str]]:
 
 
 def test_columns_tell_everything_that_is_known() -> None:
-    """The columns show times, intervals, speedups, the share of the floor, builds and counters."""
+    """The table shows verdicts, cases, times, speedups, build times, counters and coverage.
+
+    It also shows the floor as a percentage of the measured time. The floor is the time that no
+    kernel can beat.
+    """
     table = rows(text([BOARD], "github"))
     assert table["fast"] == {
         "rank": "1", "submission": "fast", "verdict": "passed", "state": "", "passed": "1",
@@ -61,7 +68,11 @@ def test_columns_tell_everything_that_is_known() -> None:
 
 
 def test_baselines_and_conditions_stand_below() -> None:
-    """The text below the table has all baselines in fp32 and tf32, the floor and the versions."""
+    """The text below the table has the baselines in fp32 and tf32, and the floor.
+
+    It also has the versions of driver, CUDA, torch and cuDNN. The floor is the time that no kernel
+    can beat.
+    """
     shown = text([BOARD], "simple")
     assert re.search(r"eager +17.900 ± 0.012 +4.2400 ± 0.0028\n", shown)
     assert re.search(r"torch.compile +18.000 ± 0.012 +4.3200 ± 0.0029", shown)
@@ -108,7 +119,10 @@ def test_portable_board_has_nothing_of_this_machine() -> None:
 
 
 def test_portable_board_has_nothing_of_this_run() -> None:
-    """A leaderboard's portable text omits cases at random sizes, whose verdicts differ by run."""
+    """A leaderboard's portable text omits cases at random sizes.
+
+    Their verdicts vary from run to run.
+    """
 
     def board(verdict: Verdict) -> Board:
         drawn = case(verdict, "random-1", label="random")
@@ -161,7 +175,10 @@ def test_page_needs_nothing_else() -> None:
 
 
 def test_chart_has_every_contender() -> None:
-    """The chart has every time that is not stale, every baseline, their intervals and the floor."""
+    """The chart has the floor, every baseline, and every submission whose time is not stale.
+
+    Each time has its confidence interval.
+    """
     chart = chart_of(BOARD)
     assert {mark["name"] for mark in chart["marks"]} == {
         "fast", "odd", "eager fp32", "eager tf32", "cudnn.benchmark fp32", "cudnn.benchmark tf32",
@@ -194,5 +211,8 @@ def test_names_lead_to_their_reports() -> None:
 def test_times_have_the_digits_that_are_sure(
     median: float, interval: tuple[float, float], shown: str
 ) -> None:
-    """A time shows two significant digits of its interval, and the median to the same place."""
+    """The interval of a time is rounded to two significant digits.
+
+    The median is rounded to the same decimal place.
+    """
     assert milliseconds(Timing(median, interval, ())) == shown

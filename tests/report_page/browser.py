@@ -47,7 +47,7 @@ SETTLED = """new Promise((done) => {
 
 
 def why_none() -> str:
-    """Return why this machine has no Chromium, or an empty text if it has one."""
+    """Return the reason why this machine has no usable Chromium, or an empty text if it has one."""
     return "" if _program() else "no Chromium here; run: apt-get install chromium"
 
 
@@ -135,7 +135,10 @@ class Browser:
                 self._note(self._read())
 
     def run(self, script: str) -> Any:
-        """Evaluate a JavaScript expression in the page; return its value, awaited if a promise."""
+        """Evaluate a JavaScript expression in the page, and return its value.
+
+        If the value is a promise, wait for the promise and return its result.
+        """
         found = self.ask(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )

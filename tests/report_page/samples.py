@@ -31,7 +31,7 @@ RUNS = ("uniform", "exact")
 
 @cache
 def drawn(length: int = 40, batch: int = 2) -> Picture:
-    """Return a picture of an output whose odd positions are wrong and last four are unwritten.
+    """Return a picture of an output in which odd positions are wrong, and the last four unwritten.
 
     If `batch` is 1, the picture also has two writes past the output's end.
     """
@@ -55,7 +55,10 @@ def drawn(length: int = 40, batch: int = 2) -> Picture:
 
 
 def cases() -> tuple[CaseReport, ...]:
-    """Return six reports of cases: those with a stride above 1 are wrong, the last is declined."""
+    """Return six reports of cases.
+
+    The cases with a stride above 1 are wrong, and the last case is declined.
+    """
     found = []
     for number, stride in enumerate((1, 2, 3, 1, 2)):
         arguments = {"kernel_size": 3, "stride": stride}
@@ -124,7 +127,7 @@ def reports() -> tuple[Report, ...]:
 
 
 def results() -> tuple[SpeedResult, ...]:
-    """Return speed results of an earlier, slower version of the right submission, and of itself."""
+    """Return two speed results: of the right submission, and of a slower version before it."""
     # The third of 41 rounds was discarded.
     looks = [
         GpuReading(1980.0 - 5 * (at % 3), 500.0, 50.0, ("power limit",) if at % 2 else (), at != 2)
@@ -137,9 +140,9 @@ def results() -> tuple[SpeedResult, ...]:
 
 
 def replaced(one: Report, number: int, pictures: Sequence[Picture | None]) -> Report:
-    """Return a copy of a report with 80 cases, 300 lines of source, and a name for `number`.
+    """Return a copy of a report with 80 cases and 300 lines of source.
 
-    Three successive numbers give one submission on three references.
+    The number selects the names: three successive numbers are one submission on three references.
     """
     (plain, failed, *_) = one.cases
     cases = [

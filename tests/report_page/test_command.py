@@ -1,4 +1,7 @@
-"""`harness report`, which makes pages and text from stored reports and speed results alone."""
+"""`harness report`, which makes pages and text from stored reports and speed results.
+
+It runs no submission.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from tests.support import harness, page_data
 
 
 def test_page_is_made_of_records_alone(tmp_path: Path) -> None:
-    """`harness report --html` makes a page from files of reports and the speeds in results/."""
+    """`harness report --html` makes a page from report files and the speed results in results/."""
     lines = "".join(f"{report.to_json()}\n" for report in samples.reports())
     (tmp_path / "reports.jsonl").write_text(lines)
     for result in samples.results():
@@ -91,7 +94,10 @@ def test_page_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_commits_of_each_content_are_known(tmp_path: Path) -> None:
-    """`commits` returns the commit of each version of a file, if it is in a git repository."""
+    """`commits` finds the git commit of each version of a file.
+
+    If the file is not in a git repository, it finds none.
+    """
     path = tmp_path / "mine.py"
     path.write_text("one\n")
     assert commits(path) == {}

@@ -33,7 +33,7 @@ TYPED = {
 def filled(value: Any, text: str, name: str = "") -> Any:
     """Return a copy of a record with a text appended to each string in it.
 
-    Fields that name a kind, such as `verdict`, stay unchanged.
+    Fields with few possible values, such as `verdict`, stay unchanged, and so do pictures.
     """
     is_map = name in ("errors", "mistake", "expected", "actual") and isinstance(value, tuple)
     if name in TYPED or is_map:

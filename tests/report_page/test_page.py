@@ -30,7 +30,7 @@ def choose(browser: Browser, selector: str, value: str) -> None:
 def test_page_needs_nothing_and_complains_of_nothing(
     browser: Browser, shown: Path, fragment: str
 ) -> None:
-    """The page loads only its own file, without script errors or refusals by its policy.
+    """The page loads only its own file, without script errors or violations of its security policy.
 
     That holds for any fragment in its address.
     """
@@ -40,7 +40,10 @@ def test_page_needs_nothing_and_complains_of_nothing(
 
 
 def test_overview_is_sorted_and_filtered(browser: Browser, shown: Path) -> None:
-    """A click on a header sorts the overview of submissions; words and a verdict filter it."""
+    """A click on a column header sorts the overview of submissions.
+
+    A text field and a choice of verdicts filter the overview.
+    """
     browser.open(shown)
     names = f"{ROWS}.map(row => row.cells[0].textContent)"
     assert browser.run(names) == ["mine", "fast"]
@@ -202,9 +205,9 @@ def test_cases_are_filtered_by_parameter(browser: Browser, shown: Path) -> None:
 
 
 def test_source_has_findings_coverage_and_counters(browser: Browser, shown: Path) -> None:
-    """The source marks findings, lines that never ran and counters.
+    """The source view marks findings, counters, and lines that never ran.
 
-    A finding opens at its line, and the line with the most instructions is listed first.
+    A click on a line's mark shows the finding. The line with the most instructions is listed first.
     """
     browser.open(shown, "#mine")
     line = "document.querySelector('[data-line=\"%d\"]')"
@@ -257,7 +260,7 @@ def test_ptx_of_a_line_is_there_on_demand(browser: Browser, shown: Path) -> None
 
 
 def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
-    """The speed chart shows submission and baselines in order of time, after the floor.
+    """The speed chart shows the floor first, then submission and baselines in order of time.
 
     The floor is the time that no kernel can beat. The history marks the version that became faster.
     """
@@ -278,7 +281,7 @@ def test_speed_and_history_are_drawn(browser: Browser, shown: Path) -> None:
 
 
 def test_clock_and_throttling_are_drawn_below_the_samples(browser: Browser, shown: Path) -> None:
-    """The speed chart has a clock for each round, and no sample for a discarded round.
+    """The speed chart has the GPU's clock in each round, and no time for a discarded round.
 
     It names the reason for a lower clock.
     """

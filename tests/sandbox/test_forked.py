@@ -1,4 +1,4 @@
-"""Programs in forks of a fork server run like started ones, with and without a sandbox."""
+"""Programs in forks of a fork server behave like started programs, with and without a sandbox."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ BOTH = pytest.mark.parametrize("place", ["sandbox", "without_sandbox"], indirect
 def place(request: pytest.FixtureRequest) -> str:
     """Set up the fixture `sandbox` or `without_sandbox`, and return its name.
 
-    It is `sandbox` if the test does not say otherwise.
+    The test's parameter is this name. Without a parameter it is `sandbox`.
     """
     name: str = getattr(request, "param", "sandbox")
     request.getfixturevalue(name)
@@ -103,7 +103,7 @@ def fork(server: ForkServer, statement: str, title: str = "fork") -> Ended:
     ],
 )
 def test_end_is_told(server: ForkServer, statement: str, how: str) -> None:
-    """The reported status or signal is that of the fork's program, not of its wrapper."""
+    """The server reports the exit status or signal of a fork's program, not of its wrapper."""
     assert fork(server, statement).how == how
 
 
@@ -162,7 +162,7 @@ def test_fork_that_is_killed_at_once_is_gone(server: ForkServer) -> None:
 
 @BOTH
 def test_end_of_a_fork_is_seen_at_its_descriptors(server: ForkServer) -> None:
-    """The end of a fork closes its connections, since no other process of the harness has them."""
+    """When a fork ends, its connections close, since no other process holds its descriptors."""
     ours, theirs = socket.socketpair()
     with ours, tempfile.TemporaryFile() as output:
         with theirs:
@@ -193,7 +193,7 @@ def test_what_a_fork_takes_too_much_of_ends_it(server: ForkServer) -> None:
 
 
 def test_what_a_fork_leaves_behind_is_ended(server: ForkServer) -> None:
-    """A child that a fork has started in another session ends with the fork."""
+    """A process that a fork has started in another session ends with the fork."""
     statement = "import os, signal\nif os.fork() == 0:\n    os.setsid(); signal.pause()"
     with tempfile.TemporaryFile() as output:
         process = Forked(server, MODULE, [statement], "leaves_a_child", Confinement(), output, [])
@@ -235,7 +235,7 @@ def test_server_that_has_gone_is_told(server: ForkServer) -> None:
 def test_kernel_that_lets_nobody_enter_costs_only_time(tmp_path: Path) -> None:
     """If the kernel forbids setns, submissions are started in their sandbox, and not forked.
 
-    The output has no note about it.
+    The output has no note about this slower start.
     """
     command = [sys.executable, "-P", "-m", "harness", "check", HONEST, "--reference", REFERENCE]
     done = run([sys.executable, "-c", WITHOUT_SETNS, *map(str, command)], tmp_path)
@@ -259,9 +259,9 @@ def test_strangers_device_is_not_a_fork() -> None:
 
 @pytest.mark.usefixtures("sandbox")
 def test_root_of_a_container_is_told_that_nothing_limits_processes(tmp_path: Path) -> None:
-    """Root without CAP_SYS_ADMIN is told that the number of its processes is not limited.
+    """Root without CAP_SYS_ADMIN is told that the number of a sandbox's processes is not limited.
 
-    Tests that start any number of processes are skipped then.
+    Tests that start any number of processes are then skipped.
     """
     if os.geteuid() != 0:
         pytest.skip("only root has capabilities to give up")

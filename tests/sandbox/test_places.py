@@ -45,7 +45,7 @@ def environment_in(folder: Path) -> Path:
 
 
 def check_in(repository: Path, temporary: Path) -> str:
-    """Return the output of `harness check` on two attacks, run in a copy of the repository.
+    """Copy the harness to `repository`, check two attacks with the copy, and return the output.
 
     The temporary folder also holds the cache.
     """
@@ -79,7 +79,10 @@ def check_in(repository: Path, temporary: Path) -> str:
 @pytest.mark.thorough
 @pytest.mark.parametrize("where", ["below /tmp", "with spaces, behind a link"])
 def test_view_is_the_same(below_tmp: Path, where: str) -> None:
-    """A submission can write to /tmp, but not to a repository or environment below /tmp."""
+    """A submission can write to /tmp, but not to a repository or virtual environment below /tmp.
+
+    The result is the same if their paths have spaces or pass through a symbolic link.
+    """
     repository, temporary = below_tmp / "repository", below_tmp
     if where != "below /tmp":
         (below_tmp / "a b" / "c d").mkdir(parents=True)

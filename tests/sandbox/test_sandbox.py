@@ -59,7 +59,7 @@ def test_attack_gets_its_verdict(outcome: Outcome, name: str) -> None:
 
 
 def test_answer_too_many_is_told(outcome: Outcome) -> None:
-    """A worker's second answer to one request is reported as an invalid message."""
+    """If a worker sends a second answer to one request, the output reports an invalid message."""
     (line,) = [line for line in outcome.out.splitlines() if line.startswith("answers_twice on ")]
     assert ": the worker sent an invalid message (a message that " in line
 
@@ -112,8 +112,8 @@ def test_endless_compilation_ends_at_its_deadline(tmp_path: Path) -> None:
 def test_doubling_processes_end_at_the_kernels_limit() -> None:
     """The kernel itself keeps a sandbox from having more threads than its limit.
 
-    Each process prints `+`, forks until the kernel refuses a child, and prints `-`. No process ends
-    before the kernel has refused a child to the first one. The end of the first process ends all.
+    Each process prints `+`, forks until the kernel refuses a child, and prints `-`. All processes
+    stay alive until the first one is refused a child. When the first process ends, all end.
     """
     script = (
         "import os, signal\nfirst = os.getpid()\nos.write(1, b'+')\ntry:\n"
@@ -158,9 +158,9 @@ def test_sandboxes_do_not_share_a_limit() -> None:
 
 
 def test_memory_of_a_whole_tree_is_limited() -> None:
-    """A sandbox's processes are killed if all together exceed the memory limit.
+    """A sandbox's processes are killed if their memory in total exceeds the limit.
 
-    Each of them alone takes little.
+    Each process by itself takes little memory.
     """
     script = (
         "import os, time\nfor _ in range(6): os.fork()\nx = b'x' * (16 << 20)\ntime.sleep(60)\n"
