@@ -300,9 +300,9 @@ class Device(Protocol):
         """Store the name of a feature that the device lacks, for `observe` to raise."""
 
     def library(self, function: str) -> None:
-        """Store a library function that the submission called in place of a kernel.
+        """Store the name of a library function that the submission called to do a kernel's work.
 
-        The next `observe` raises it as a `LibraryCall`.
+        The next `observe` raises a `LibraryCall` with this name.
         """
 
     def refused(self, error: BaseException) -> tuple[int, str]:

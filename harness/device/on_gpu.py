@@ -298,9 +298,9 @@ class GpuDevice:
         self._failure = self._failure or UnsupportedCall(what)
 
     def library(self, function: str) -> None:
-        """Store a library function that the submission called in place of a kernel.
+        """Store the name of a library function that the submission called to do a kernel's work.
 
-        The next `observe` raises it as a `LibraryCall`.
+        The next `observe` raises a `LibraryCall` with this name.
         """
         self._failure = self._failure or LibraryCall(function)
 

@@ -51,8 +51,8 @@ def put(
 
     Args:
         memory: The device's memory.
-        value: The tensor. With the arrangement `contiguous`, the copy of a tensor that is not dense
-            becomes contiguous.
+        value: The tensor. With the arrangement `contiguous`, the copy of a dense tensor keeps its
+            strides, and the copy of any other tensor is contiguous.
         arrangement: Layout of the copy; `expanded` stores the first row alone.
         skipped: Number of unused bytes in front of the first element.
 

@@ -128,7 +128,10 @@ def picture(
 
 
 def _mistaken_codes(frame: _Frame, right: Expected, run: Run, mistaken: MistakenOutput) -> Tensor:
-    """Return the error map of the mistake's output, as pages of indices into `CODES`."""
+    """Return the error map of the output that the suspected mistake would give.
+
+    It has pages, rows and columns, and its elements are indices into `CODES`.
+    """
     if mistaken.output is None:
         code = _OUTSIDE if mistaken.is_from_outside else CODES.index(".")
         codes = torch.full(right.value.shape, code, dtype=torch.uint8)

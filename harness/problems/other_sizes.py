@@ -59,10 +59,10 @@ _LIKE_OWN = 0.25
 
 
 def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
-    """Yield the configuration of the reference's file, with its sizes cut until a call is quick.
+    """Yield the reference's own configuration with smaller sizes, such that a call is quick.
 
-    All sizes are cut to a common limit. Constants named after a batch or heads only repeat the same
-    work. So they are cut to 4, unless they must equal another size.
+    All sizes are cut to a common limit. A constant whose name contains `batch` or `head` is cut to
+    4, because a larger value repeats the same work. If it must equal another size, it is not.
 
     Yields:
         The largest quick configuration, then smaller ones.

@@ -1,4 +1,4 @@
-"""Is killed, as by a machine that is out of memory."""
+"""A submission that kills its own process, as Linux does when memory runs out."""
 
 import os
 import signal

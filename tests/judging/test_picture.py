@@ -51,7 +51,7 @@ class Drawn:
         return picture(self.problem, self.case, wrong, mistaken)
 
     def wrong(self, actual: Tensor, unwritten: Tensor | None = None, **more: Any) -> WrongOutput:
-        """Return an output as a wrong output of the case."""
+        """Return the record of a wrong output `actual` of this case, with `more` fields."""
         return WrongOutput(self.run, self.values, actual, unwritten, has_gaps=False, **more)
 
 

@@ -261,7 +261,7 @@ def _logistic(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _of(units: float) -> Callable[[Tensor, Tensor], Tensor | float]:
-    """Return a function that gives the error `units` for every operand."""
+    """Return a function that ignores its operands and returns `units`, the error of the result."""
     return lambda _, __: units
 
 

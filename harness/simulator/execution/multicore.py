@@ -318,9 +318,9 @@ class MulticoreLaunches:
         return self._merge(launch, task, parts)
 
     def _merge(self, launch: Launch, task: Task, parts: Sequence[Part]) -> str:
-        """Add up the results of all processes in `launch`.
+        """Add the results of all processes (`parts`), and store them in `launch`.
 
-        Return the reason why this is impossible, or an empty string.
+        Return an empty string, or the reason if the results cannot be merged.
 
         Raises:
             OverBudget: A process exceeded the budget.

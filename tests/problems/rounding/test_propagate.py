@@ -266,7 +266,7 @@ def test_bound_of_a_product_counts_the_factors_of_one_element() -> None:
     ],
 )
 def test_lower_precisions_are_within_theirs(name: str) -> None:
-    """Results stored in bfloat16 or float16 are within the error bounds of bf16 or fp16."""
+    """Results stored in bfloat16 (float16) are within the bound of the class bf16 (fp16)."""
     function = EVERY[name]
     for seed in range(8):
         x = DRAWS["uniform"](torch.Generator().manual_seed(seed))
