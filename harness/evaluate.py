@@ -217,9 +217,9 @@ def _notes(problem: Problem, cases: Sequence[Case], schedule: int) -> Iterator[s
         )
 
 
-def _missing_names(problem: Problem, submission: Path) -> Iterator[str]:
+def _missing_names(problem: Problem, source: str) -> Iterator[str]:
     """Yield a note if a submission reads names that only the reference defines."""
-    if names := names_not_shared(problem.tree, _source(submission)):
+    if names := names_not_shared(problem.tree, source):
         yield (
             f"the file reads {', '.join(names)}, which only the reference defines; copy what is "
             "needed, since a submission gets none of the reference's code"
@@ -349,7 +349,7 @@ class _Evaluation:
         self._notes += self._swallowed(outcomes)
         blank = replace(
             blank,
-            notes=self._notes_of([outcome.case for outcome in outcomes]),
+            notes=self._notes_of([outcome.case for outcome in outcomes], blank.source),
             builds=tuple(self._builds.values()),
             ptx=self._ptx,
             coverage=coverage,
@@ -367,10 +367,10 @@ class _Evaluation:
             if not any(error in outcome.report.message for outcome in outcomes):
                 yield f"{name} did not compile, and the submission continued without it: {error}"
 
-    def _notes_of(self, cases: Sequence[Case]) -> tuple[str, ...]:
+    def _notes_of(self, cases: Sequence[Case], source: str) -> tuple[str, ...]:
         """Return all notes on the cases and on the course of the evaluation."""
         notes = _notes(self._problem, cases, self._settings.schedule)
-        return (*notes, *_missing_names(self._problem, self._settings.submission), *self._notes)
+        return (*notes, *_missing_names(self._problem, source), *self._notes)
 
     def _search_on(
         self, search: Search, outcomes: list[CaseOutcome], coverage: Coverage | None
@@ -565,7 +565,7 @@ class _Evaluation:
             verdict=what.verdict,
             message=what.message,
             detail=what.detail,
-            notes=self._notes_of(self._cases),
+            notes=self._notes_of(self._cases, blank.source),
             builds=tuple(self._builds.values()),
             cases=tuple(not_run(case, f"not run: {what.message}") for case in self._cases),
         )
