@@ -83,7 +83,8 @@ def compare(
         off = (actual.double() - expected.value.double()).abs() > bound(CLASSES[-1])
         every = unsound | (off & actual.isfinite() & expected.value.isfinite())
         others = int(every.sum()) - int(unsound.sum())
-        message += f"; {others} others are wrong" if others else ""
+        if others:
+            message += f"; {others} {'others are' if others > 1 else 'other is'} wrong"
         return Comparison(None, None, _mismatch(message, every, actual, expected.value))
     # If the oracle is not finite, `_unsound` has already found that the output agrees with it.
     error = (actual.double() - expected.value.double()).abs()

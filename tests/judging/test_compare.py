@@ -264,4 +264,4 @@ def test_elements_that_are_not_finite_do_not_hide_wrong_ones(oracle: Sums) -> No
     actual[0, 1, 1] += 1.0
     mismatch = refused(compare(actual, oracle))
     assert (mismatch.index, mismatch.count) == ((0, 1, 1), 2)
-    assert mismatch.message.endswith("though the reference is; 1 others are wrong")
+    assert mismatch.message.endswith("though the reference is; 1 other is wrong")

@@ -14,7 +14,8 @@ from harness.simulator.ptx.ptx import TYPE_BYTES
 _READ_AFTER_WRITE, _WRITE_AFTER_READ = 0, 1
 
 _BETWEEN = "between them"
-_IN_A_LOOP = ", or between two iterations of a loop"
+# A loop without a barrier at its end races with its own next iteration.
+_BETWEEN_ON_ONE_LINE = f"{_BETWEEN}, or between two iterations of a loop"
 
 
 def findings_of(
@@ -62,12 +63,10 @@ def _finding(
     if block != other_block:
         who = f"block {_triple(placement.block(other_block))} {who}"
     in_warp = _warp(thread, threads) == _warp(other_thread, threads)
-    why = _why(event, waited_for, in_warp=in_warp, in_block=block == other_block)
-    at_other = _at(other)
+    at_other, between = _at(other), _BETWEEN
     if at_other and at_other == _at(step):
-        at_other = " on the same line"
-        # A loop without a barrier at its end races with its own next iteration.
-        why += _IN_A_LOOP if why.endswith(_BETWEEN) else ""
+        at_other, between = " on the same line", _BETWEEN_ON_ONE_LINE
+    why = _why(event, waited_for, between, in_warp=in_warp, in_block=block == other_block)
     return Finding(
         "racecheck",
         f"{_sized(step)}{_at(step)} races with the {other.kind}{at_other} by {who}: {why}",
@@ -86,22 +85,23 @@ def _sized(step: Access) -> str:
     return step.name or f"{TYPE_BYTES[step.type] * step.elements}-byte {step.kind}"
 
 
-def _why(event: Event, waited_for: str, *, in_warp: bool, in_block: bool) -> str:
+def _why(event: Event, waited_for: str, between: str, *, in_warp: bool, in_block: bool) -> str:
     """Return the reason why the two accesses of a race are not ordered, for the message.
 
     Args:
         event: The race.
         waited_for: Name of the asynchronous access that no thread has waited for, or empty.
+        between: Words for the places where a wait or a barrier is missing.
         in_warp: True if both threads are in one warp.
         in_block: True if both threads are in one block.
     """
     if event.severity == 0:
         return "both store the same value"
     if waited_for:
-        return f"no wait for the {waited_for} {_BETWEEN}"
+        return f"no wait for the {waited_for} {between}"
     if in_warp:
-        return f"no __syncwarp() {_BETWEEN}"
-    return f"no barrier {_BETWEEN}" if in_block else "nothing orders blocks within a kernel"
+        return f"no __syncwarp() {between}"
+    return f"no barrier {between}" if in_block else "nothing orders blocks within a kernel"
 
 
 def _warp(thread: int, threads: int) -> tuple[int, int]:
