@@ -170,3 +170,16 @@ extern "C" __global__ void through_memory(float** where) {
   float* y = *where;
   y[threadIdx.x / 2] = threadIdx.x;
 }
+
+// A reduction whose loop lacks a barrier at its end, by 128 threads.
+extern "C" __global__ void halving(const float* x, float* y) {
+    __shared__ float part[128];
+    int t = threadIdx.x;
+    part[t] = x[t];
+    __syncthreads();
+    for (int half = 64; half > 16; half /= 2) {
+        if (t < half) part[t] += part[t + half]; // halved
+    }
+    __syncthreads();
+    if (t == 0) y[0] = part[0];
+}

@@ -274,3 +274,15 @@ def test_racecheck_can_be_off(device: Device, race_ptx: Callable[..., str]) -> N
     """A machine with `racecheck=False` reports no races."""
     machine = Machine(device.machine.memory, racecheck=False)
     assert tiled(Device(machine), machine.load(race_ptx("BARRIER_1"))).findings == ()
+
+
+def test_loop_without_a_barrier_races_on_one_line(device: Device, module: LoadedModule) -> None:
+    """A loop that lacks a barrier at its end races on one line, and the message names the loop."""
+    x, y = device.put(np.ones(128, np.float32)), device.put(np.zeros(1, np.float32))
+    found = races(
+        device.launch(module, "halving", [pointer(x), pointer(y)], (1, 1, 1), (128, 1, 1))
+    )
+    (error,) = [each for each in found if each.severity == "error"]
+    assert error.line == line_of("// halved")
+    assert " races with the load on the same line by thread (" in error.message
+    assert error.message.endswith("no barrier between them, or between two iterations of a loop")
