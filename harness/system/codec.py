@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+
+# When msgspec first converts to a class, it caches what it knows of the class's fields before that
+# is complete. A second thread that reads the cache then crashes the process (msgspec 0.22).
+_CONVERTING = threading.Lock()
 
 
 def encode(record: object) -> str:
@@ -61,7 +66,8 @@ def _converted(data: object, kind: type[T]) -> T:
     try:
         # The keys of a JSON object are strings; `str_keys` converts them where a record has
         # numbers.
-        return msgspec.convert(data, kind, dec_hook=_made, str_keys=True)
+        with _CONVERTING:
+            return msgspec.convert(data, kind, dec_hook=_made, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from None
 
