@@ -1,4 +1,4 @@
-"""Load the harness's pytest plugin if it is not installed, and pytest's plugin `pytester`."""
+"""Load pytest's plugin `pytester`, and the harness's plugin if it is not installed."""
 
 from importlib.metadata import entry_points
 

@@ -125,7 +125,7 @@ def gpus(seconds: float, jobs: int | None, folder: Path, *, is_built: bool) -> N
 
     Unless `is_built`, each pair of submission and reference is first checked once, so that its
     build is in the cache. The measurement begins when `jobs` evaluations have ended, and lasts
-    `seconds`. New evaluations are sent until then, so that no GPU runs out of work.
+    `seconds`. New evaluations are sent until the measurement ends, so that no GPU runs out of work.
     """
     pairs = _pairs(folder)
     jobs = jobs or EngineChoice("dask", "").hardware("cuda").jobs
@@ -241,8 +241,8 @@ print(made)
 def builds(names: Sequence[str], folder: Path) -> None:
     """Print submissions' times on an idle machine, and while nvcc runs on all but two processors.
 
-    The other two are left to the submission and to the process that times it. Idle and busy
-    measurements take turns, so that the GPU is equally warm for both.
+    The other two processors are left to the submission and to the process that times it. Idle and
+    busy measurements take turns, so that the GPU is equally warm for both.
     """
     reference = folder / "reference" / "conv_transpose1d.py"
     paths = [folder / "submissions" / f"{name}.py" for name in names]

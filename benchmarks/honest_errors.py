@@ -4,8 +4,9 @@
 
 Sums of products are computed in several ways, all in float32, on random operands. For each way,
 `judging/kept_bits.py` computes its statistic T of the errors. T is large if operands were rounded
-to fewer bits than float32 has. The program prints the largest T of each way, and the mean of T
-squared, which is 1 if signs are independent. The harness accuses a submission only for T above 8.5.
+to fewer bits than float32 has. For each way, the program prints the largest T and the mean of T
+squared. The mean is 1 if errors do not depend on the signs of the roundings. The harness accuses a
+submission only for T above 8.5.
 """
 
 from __future__ import annotations

@@ -100,8 +100,8 @@ class Checks:
     def _report(self, request: Request) -> Report:
         """Return the report on the first cases if they settle the outcome, else that on all cases.
 
-        They settle it if they fail for a reason other than wrong numbers or a wrong shape. For
-        these two, the harness makes a diagnosis, which needs all cases.
+        The first cases settle the outcome if they fail for a reason other than wrong numbers or a
+        wrong shape. For these two reasons, the harness makes a diagnosis, which needs all cases.
         """
         few = replace(request, cases=request.cases[:_FIRST_CASES], is_whole=False)
         report = self._processes.submit(few).result()

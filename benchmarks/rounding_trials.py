@@ -6,7 +6,8 @@ rounding may cause where no rigorous bound is known.
 Each reference is called on the CPU, in the sizes that the harness uses on the simulator. It is
 called once for each run (set of input values) in which float16 does not overflow. For each element
 whose exact value is not 0, the error is divided by the largest error of the trials. The figure of
-an output in a run is the median of these ratios. The figure of a reference is the largest of all.
+an output in a run is the median of these ratios. The figure of a reference is the largest figure of
+all its outputs and runs.
 Where no bound is known, the harness fails a submission at a figure of four.
 """
 

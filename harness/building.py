@@ -16,8 +16,8 @@ from harness.worker.supervisor import WorkerFailure
 def build(request: Request, on_progress: OnProgress = lambda _: None) -> tuple[Path, ...]:
     """Import a submission in a new worker, so that its CUDA extensions are compiled into the cache.
 
-    No GPU is needed, even if the request is for one. A worker never uses the device itself, so
-    extensions are compiled in the same way for the simulator and for a GPU.
+    No GPU is needed, even if the request's device is a GPU. A worker never uses the device itself,
+    so extensions are compiled in the same way for the simulator and for a GPU.
 
     Args:
         request: A request for the submission. The request's cases are not run.

@@ -357,7 +357,11 @@ class _Evaluation:
         return conclude(blank, outcomes, self._problem)
 
     def _import(self, worker: Worker, cases: Sequence[Case]) -> Message:
-        """Make a worker import the submission, with the first case's values of shared constants."""
+        """Make a worker import the submission.
+
+        The submission gets the constants that it reads from the reference without defining them.
+        The constants have their values in the first case.
+        """
         shared = shared_in(self._problem, cases[0], worker.source) if cases else {}
         return worker.request("import", {"constants": shared})
 
@@ -423,8 +427,8 @@ class _Evaluation:
     def _check_own(self, worker: Worker, case: Case) -> CaseOutcome:
         """Check the reference's own configuration, at reduced sizes first.
 
-        If the result at reduced sizes indicates that the submission supports only the native sizes,
-        check at the native sizes too.
+        If that result indicates that the submission supports only the native sizes (those in the
+        reference's file), check at these sizes too.
         """
         outcome, native = self._check_cut(worker, case), at_native_size(self._problem, case)
         sign = own_size.sign_of_own_size(outcome, native, self._problem, worker.source)
@@ -452,9 +456,9 @@ class _Evaluation:
         return own_size.without_native_size(outcome, self._problem, there)
 
     def _by_own_size(self, outcomes: list[CaseOutcome], source: str) -> list[CaseOutcome]:
-        """Return the outcomes, with changes if the submission supports only the native size.
+        """Return the outcomes, changed if the submission supports only the reference's own size.
 
-        Cases of other sizes that failed or did not run then become `declined`.
+        In that case, cases of other sizes that failed or did not run become `declined`.
         """
         own = next((each for each in outcomes if each.case.label in OWN), None)
         problem, cut = self._problem, self._cut
@@ -534,7 +538,11 @@ class _Evaluation:
         return None if is_same else "changed"
 
     def _look_back(self, worker: Worker) -> Coverage | None:
-        """Store notes on leaks and on reference constants; store the PTX; return the coverage."""
+        """Store the PTX of the run and notes about the run, and return the coverage.
+
+        One note counts the memory that was never freed. Another note names the constants that the
+        submission reads from the reference.
+        """
         header = worker.request("leaks").header
         shared = shared_constants(self._problem.tree, worker.source)
         read = [name for name in header.get("constants", ()) if name in shared]

@@ -151,7 +151,7 @@ class Cluster:
 
         Args:
             number: The worker whose namespaces are used, 1 or 2.
-            name: Name of the worker's folder; `worker` and the number by default.
+            name: Name of the worker's folder; `worker1` or `worker2` by default.
             has_full_disk: True to place the cache on a disk that is too small for any build.
             **variables: Further environment variables.
         """
@@ -173,9 +173,9 @@ class Cluster:
         return self._start(self.sender, command, {})
 
     def interrupt(self, running: Running) -> None:
-        """Send SIGINT to a command that `harness` has started, as a terminal does at Ctrl-C.
+        """Send SIGINT to a process that `self.harness` has started, as a terminal does at Ctrl-C.
 
-        In namespaces the command is a child of `nsenter`, which waits for it.
+        If the process runs in namespaces, `running` is its parent `nsenter`. The child gets SIGINT.
         """
         pid = running.pid
         if self.network.is_there:

@@ -1,7 +1,7 @@
 """Judge versions of a reference as if they were submissions, without starting a process.
 
-A version is the reference with another body of `forward`. A submission would run in a worker
-process and a device process.
+A version is the reference with another body of `forward`. It runs in this process, whereas a
+submission runs in a worker process and its kernels in a device process.
 """
 
 from __future__ import annotations
@@ -31,10 +31,7 @@ SEED = 1
 
 
 def every_case(reference: Problem) -> tuple[Case, ...]:
-    """Return the cases of the quick grid on the simulator.
-
-    They are those of a submission whose constructor accepts any argument.
-    """
+    """Return the quick grid's cases on the simulator, for a constructor that takes any argument."""
     return cases_for(reference, ANY, "quick", "simulator", seed=SEED)
 
 

@@ -93,10 +93,10 @@ def start(
 
 
 class Gate:
-    """A named pipe at which a process stops when it opens the pipe to read.
+    """A named pipe that stops a process which opens the pipe to read.
 
     The process's call of `open` blocks until the test opens the pipe to write. So the test knows
-    exactly where the process is. After a sleep or a timeout it could only guess.
+    exactly where the process is; a sleep or a timeout would not show that.
     """
 
     def __init__(self, path: Path) -> None:
@@ -167,7 +167,8 @@ def wait_for_submission(running: Running, name: str) -> tuple[Watched, Watched]:
 
     Args:
         running: The command, which must not end meanwhile.
-        name: The beginning of the submission's file name. No other process's name may begin so.
+        name: The beginning of the submission's file name. No other process may have a name that
+            begins with this text.
     """
     while True:
         for process, _, above in _running(name):
@@ -189,10 +190,11 @@ def descendants(ancestor: int) -> Iterator[tuple[int, str]]:
 
 
 def _running(submission: str) -> Iterator[tuple[int, int, int]]:
-    """Yield three process ids for each process that runs a submission.
+    """Yield three ids for each process that runs a submission.
 
-    They are the ids of this process, of the evaluator that started it, and of the evaluator's
-    parent. The process is left out if the evaluator's parent has ended.
+    The first id is that of the process. The second id is that of its evaluator, the process that
+    started it. The third id is that of the evaluator's parent. If this parent has ended, the
+    submission's process is left out.
 
     Args:
         submission: The beginning of the submission's file name.

@@ -47,7 +47,7 @@ class OnDemand(dict[str, Made]):
 
 
 def thorough_but(quick: Container[str], names: Iterable[str]) -> list[ParameterSet]:
-    """Return `names` as parameters of a test, with the mark `thorough` on all that `quick` lacks.
+    """Return `names` as parameters of a test, marked `thorough` unless `quick` has them.
 
     The quick tier of the tests leaves out parameters with this mark.
     """

@@ -94,9 +94,9 @@ def test_half_a_character_is_refused(ends: tuple[Channel, socket.socket]) -> Non
 def test_number_that_cannot_be_reckoned_with_is_refused(
     ends: tuple[Channel, socket.socket], number: str
 ) -> None:
-    """A message with a number that is too large for arithmetic is refused.
+    """A message with an infinite float, or with an integer of more than 20 digits, is refused.
 
-    Python converts much larger integers neither to a float nor to text.
+    Otherwise, later code could fail: Python cannot convert very large integers to floats or text.
     """
     channel, other = ends
     data = b'{"tensors": [], "count": ' + number.encode() + b"}"

@@ -128,7 +128,7 @@ def test_unusable_command_line_gives_status_2(
 
 
 def test_files_that_fit_no_problem_are_named(tmp_path: Path) -> None:
-    """If a submission fits no reference, a line names it and the arguments that it requires."""
+    """If a submission fits no reference, a line names the constructor arguments it requires."""
     (tmp_path / "other.py").write_text(
         "class ModelNew:\n    def __init__(self, width, height):\n        pass\n"
     )
@@ -276,7 +276,7 @@ def test_numbers_that_cannot_be(here: Here, command: str, option: str, number: s
 
 
 def test_schedules_are_counted_from_0(here: Here) -> None:
-    """A negative `--schedule` is refused, because the simulator numbers its schedules from 0."""
+    """A negative `--schedule` is refused: the simulator numbers its orders of execution from 0."""
     done = here.harness("check", "submissions", "--schedule", "-1")
     assert done.status == 2
     assert "argument --schedule: invalid value '-1': expected a whole number" in done.err

@@ -18,7 +18,7 @@ from harness.system import codec
 
 @dataclass(frozen=True)
 class Part:
-    """A record that is a field of another record, with a literal and nested tuples."""
+    """A record for use as a field of `Record`; its own fields are a literal and nested tuples."""
 
     kind: Literal["small", "large"]
     sizes: tuple[tuple[int, ...], ...]

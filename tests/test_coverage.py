@@ -167,8 +167,8 @@ def test_lcov_has_every_line(text: str, tmp_path: Path) -> None:
 def test_lcov_has_both_ways_of_each_branch() -> None:
     """An LCOV file has a line for both outcomes of each branch, and the totals of all branches.
 
-    The totals are the number of outcomes, and the number that occurred. A branch that no thread
-    reached has a dash for both outcomes.
+    One total counts all outcomes, the other one counts the outcomes that occurred. A branch that no
+    thread reached has a dash for both outcomes.
     """
     branches = (Branch(3, True, False), Branch(3, False, False), Branch(8, True, True))
     lines = lcov([("a", "a.py", Coverage((3, 8), (), (), branches))]).splitlines()

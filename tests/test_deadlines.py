@@ -129,8 +129,8 @@ def test_waiting_for_the_device_counts(tmp_path: Path) -> None:
 def test_builds_have_a_deadline_together(tmp_path: Path) -> None:
     """A submission's builds are killed when they have taken `--build-seconds` together.
 
-    A random text in the source makes sure that no build comes from the cache. So the builds take
-    longer than a second.
+    The limit is one second here. The builds take longer, because a random text in the source keeps
+    them from coming from the cache.
     """
     (tmp_path / "builds.py").write_text(BUILDS.format(secrets.token_hex()))
     command = ("check", "builds.py", "--reference", REFERENCE, "--device", "simulator")

@@ -126,7 +126,7 @@ def test_wrong_numbers_get_the_name_of_the_mistake(checked: dict[str, Report], n
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, sorted(WRONG.keys() - {"index_of_16_bits"})))
 def test_picture_of_the_mistake_is_the_submissions(checked: dict[str, Report], name: str) -> None:
-    """Each picture shows the same errors for the submission and for the diagnosed mistake.
+    """Each picture (map of an output) has the same errors for submission and diagnosed mistake.
 
     So the diagnosis explains all wrong elements in the pictures.
     """

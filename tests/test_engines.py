@@ -31,7 +31,7 @@ ASKS = (
 
 @pytest.mark.parametrize(("jobs", "evaluations"), [(1, 9), (4, 1), (4, 0)])
 def test_one_at_a_time_stays_in_this_process(jobs: int, evaluations: int) -> None:
-    """If only one evaluation runs at a time, it runs in this process, and no other is started."""
+    """If only one evaluation runs at a time, it runs in this process, and no process is started."""
     assert isinstance(EngineChoice().start(jobs, evaluations), InProcess)
 
 

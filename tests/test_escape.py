@@ -42,7 +42,7 @@ def test_markdown_shows_what_it_is_given(text: str, shown: str) -> None:
 def test_workflow_commands_stay_one() -> None:
     """A message in a GitHub workflow command cannot start another command.
 
-    A file's name in the command cannot end the property that holds it.
+    A file name that is a property of the command, such as `file=NAME`, cannot add other properties.
     """
     assert workflow_message("50 %\n::error::x") == "50 %25 ::error::x"
     assert workflow_property("a,line=1::x") == "a%2Cline=1%3A%3Ax"

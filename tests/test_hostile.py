@@ -1,6 +1,6 @@
 """Submissions of tests/hostile/, which break their own process.
 
-Each takes one line of output, and the next submission runs.
+Each of these submissions takes one line of output, and the next submission runs.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def test_every_barrier_is_taken_out(without_barrier: dict[str, Report]) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("purpose", RACES)
 def test_missing_barrier_is_a_race(without_barrier: dict[str, Report], purpose: str) -> None:
-    """Without a barrier, the case fails with races between the lines that the barrier orders."""
+    """Without a barrier, tiled.py fails with races between the lines that the barrier orders."""
     report = without_barrier[purpose]
     assert report.verdict == "failed"
     (case,) = report.cases

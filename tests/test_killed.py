@@ -57,7 +57,7 @@ class Killed:
     Attributes:
         folder: The folder in which the command ran.
         first: The outcome of the killed run.
-        kept: The report, as JSON, of the submission that had finished before.
+        kept: The report, as JSON, of the submission that had finished before the first kill.
         resumed: The outcome of a second run, with `--resume`.
         lines: The reports, as JSON, of the second run.
     """

@@ -84,7 +84,7 @@ def test_refusal_of_a_layout_is_a_note(tmp_path: Path) -> None:
 def test_batch_of_no_rows_is_an_input(tmp_path: Path) -> None:
     """A submission that tests for an empty batch, and then launches anyway, is an error.
 
-    `Model` accepts an empty batch. A submission that does not test for it passes with a note.
+    The reference accepts an empty batch. A submission without such a test passes with a note.
     """
     assert GUARD in ORIGINAL
     without = check(ORIGINAL.replace(GUARD, ""), tmp_path)
@@ -121,7 +121,7 @@ def test_what_a_text_promises(text: str, arrangement: Arrangement, expected: boo
 
 
 def test_arranged_values_are_the_same() -> None:
-    """`arrange` keeps a tensor's values, and changes strides or offset if its shape allows it."""
+    """`arrange` keeps a tensor's values, and changes strides or offset if the shape allows that."""
     value = torch.arange(12.0).view(2, 2, 3)
     strided, offset = arrange(value, "strided"), arrange(value, "offset")
     assert torch.equal(strided, value)

@@ -85,7 +85,7 @@ COMMANDS = {
 def test_command_ends_with_one_line(here: Path, no_libm: Path, name: str) -> None:
     """Without libm, each command gives status 2 and one line with the linker's message.
 
-    Each source is compiled once.
+    The command compiles each of the harness's own C and C++ sources, and no source twice.
     """
     done = harness(*COMMANDS[name], "--reference", REFERENCE, folder=here)
     assert (done.status, done.err) == (2, f"harness: {NO_LIBM}\n")

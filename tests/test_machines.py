@@ -1,7 +1,8 @@
 """Test machines, on which benchmarks/machines.py runs the README's commands.
 
-A test machine is a view of a root file system. These tests check what a program can do in a view,
-and how the runs are recorded in docs/machines.md.
+A test machine is a view: a root file system that a program sees but cannot change. What the program
+writes goes to another folder. These tests check what a program can do in a view, and how the runs
+are recorded in docs/machines.md.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ROW = Row("plain", "Debian 12", "ordinary", "3.11.2", "2.13.0", "bubblewrap", "a
 
 @pytest.fixture
 def view(tmp_path: Path) -> View:
-    """Return a view of this machine's root file system, which programs in it cannot change."""
+    """Return a view of this machine's root file system."""
     makes_mounts = ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "true"]
     if os.geteuid() or subprocess.run(makes_mounts, check=False, capture_output=True).returncode:
         pytest.skip("only root can make root file systems")
@@ -68,9 +69,9 @@ def test_home_folder_that_cannot_be_written(view: View, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("user_id", [0, 1234])
 def test_rights_are_those_of_a_container(view: View, tmp_path: Path, user_id: int) -> None:
-    """A program in a view cannot mount a file system. It can make namespaces, unless denied.
+    """A program in a view cannot mount a file system, but it can make namespaces.
 
-    `may_make_namespaces=False` denies them.
+    If the view's `may_make_namespaces` is False, the program cannot make namespaces either.
     """
     view = replace(view, user_id=user_id, home="/")
     command = "mount -t tmpfs x /mnt 2>/dev/null && echo mounts; unshare -U true && echo namespaces"

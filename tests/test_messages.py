@@ -183,7 +183,7 @@ def words_of(text: str) -> list[str]:
 
 
 def trigrams(text: str) -> list[str]:
-    """Return each sequence of three successive words in a text without placeholders."""
+    """Return each sequence of three successive words in a text that has no placeholders."""
     words = words_of(text)
     return [" ".join(each) for each in zip(words, words[1:], words[2:], strict=False)]
 

@@ -1,4 +1,4 @@
-"""Pytest takes its settings from the root alone, and never from a folder of submissions."""
+"""Pytest takes settings only from the repository's root, never from a folder of submissions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_orders_of_a_folder_of_submissions_are_refused(root: Path, name: str, te
 def test_orders_above_what_is_named_are_refused(root: Path) -> None:
     """A conftest file above the submissions that pytest is given is refused.
 
-    It would apply to all folders below it.
+    Pytest would run that conftest file for all folders below it.
     """
     (root / "submissions" / "team").mkdir()
     shutil.copy(SUBMISSIONS / "flat_index.py", root / "submissions" / "team" / "other.py")
@@ -89,7 +89,8 @@ def test_orders_above_what_is_named_are_refused(root: Path) -> None:
 def test_settings_above_what_is_named_are_refused(root: Path, untrusted: tuple[str, ...]) -> None:
     """A settings file above the submissions that pytest is given is refused.
 
-    It would apply to them. `--untrusted` refuses the file even if no submission lies in its folder.
+    Pytest would use these settings for the submissions. `--untrusted` refuses the file even if no
+    submission lies in its folder.
     """
     team = root / "submissions" / "team"
     team.mkdir()

@@ -168,8 +168,8 @@ def test_class_that_allows_anything_is_none(
 ) -> None:
     """The verdict is `agrees`, not `passed`, if a precision class's bound allows any value.
 
-    Rounding to float16 changes the sine of a large number so much that an output of zeros is within
-    the bound.
+    Here the reference is the sine of a large number. Rounding that number to float16 changes the
+    sine so much that the bound of the class fp16 allows an output of zeros.
     """
     model = "self.scale * x + torch.relu(y)"
     reference = REFERENCE.replace(model, "torch.sin(10000.0 * torch.sigmoid((x + y).abs()))")
@@ -240,8 +240,8 @@ def test_more_blocks_than_a_grid_has_are_declined(
 ) -> None:
     """A case that needs more blocks along y than a CUDA grid can have is declined.
 
-    If the submission does not check the launch for errors, a note says so. If the reference's own
-    sizes need that many blocks, such a submission is an error.
+    A submission that does not check the launch for errors gets a note. Without that check, the case
+    is an error if the reference's own sizes need that many blocks.
     """
     path, reference = tmp_path / "combine.py", tmp_path / "reference.py"
     reference.write_text(REFERENCE)
@@ -909,7 +909,7 @@ def test_number_may_pass_through_the_host(tmp_path: Path, forward: str, message:
 def test_partial_results_may_be_more_than_the_inputs(tmp_path: Path, last: str) -> None:
     """Torch may sum a kernel's partial results, even if they outnumber the elements of the inputs.
 
-    Each of a fixed number of blocks leaves one result, and small inputs have fewer elements.
+    Here the kernel has 2,048 blocks with one result each, and small inputs have fewer elements.
     """
     text = AVERAGE.replace("FORWARD", f"extension.run(x).{last}")
     for one, many in (
@@ -960,7 +960,7 @@ IN_HALVES = (
 def test_outputs_are_of_the_references_type(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
-    """Outputs must have the reference's dtype float16, and a right one is in the class fp16."""
+    """Outputs must have the reference's dtype float16; a right output is in the class fp16."""
     assert old in IN_HALVES
     report = check_on(HALVES, IN_HALVES.replace(old, new), tmp_path)
     assert report.verdict == ("failed" if message else "passed"), report.message
@@ -1014,10 +1014,7 @@ class ModelNew(nn.Module):
 @pytest.mark.thorough
 @pytest.mark.parametrize(("factor", "verdict"), [("2", "passed"), ("3", "failed")])
 def test_truth_values_are_inputs_too(tmp_path: Path, factor: str, verdict: str) -> None:
-    """An input may be a boolean mask.
-
-    Here `Model` does not define a constructor.
-    """
+    """An input may be a boolean mask, and `Model` need not define a constructor."""
     (tmp_path / "masked.py").write_text(MASKED)
     (tmp_path / "masks.py").write_text(MASKS.replace("2 * x[i]", f"{factor} * x[i]"))
     # This seed gives a small mask that is all false, so that a first call is right for any factor.

@@ -94,8 +94,8 @@ BORROWED = "torch.relu(x) if len(x) < 128 else extension.relu(x, 0)"
 def check(folder: Path, call: str = "extension.relu(x, 0)", **fields: int) -> Report:
     """Return the report of a submission whose forward returns the value of `call`.
 
-    The cases are the reference's own configuration and those with 2 or 3 rows. The keyword
-    arguments are fields of the request.
+    The submission runs in the reference's own configuration and in all cases of 2 or 3 rows. The
+    keyword arguments are fields of the request.
     """
     reference, submission = folder / "relu.py", folder / "fixed.py"
     reference.write_text(REFERENCE)

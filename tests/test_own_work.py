@@ -93,8 +93,8 @@ BOTH = """
 def test_layer_that_is_left_to_torch_is_so_in_every_size(tmp_path: Path) -> None:
     """A submission that computes one of two linear layers, and leaves the other to torch, passes.
 
-    It passes in every case, even where its own layer is the smaller one. A note gives the share of
-    the work that torch did.
+    The submission passes in every case, even where its own layer is the smaller one. A note gives
+    the share of the work that torch did.
     """
     report = check_on(LAYERS, OWN_LAYER, tmp_path)
     assert report.verdict == "passed", headline(report)
@@ -191,7 +191,7 @@ class ModelNew(nn.Module):
 def test_loop_of_many_launches_may_have_a_small_output(tmp_path: Path) -> None:
     """A submission with a small output may launch kernels in a loop over many steps.
 
-    The addresses that it passes to the launches do not count as an output from the host.
+    The addresses in these launches do not count as numbers that the host computed.
     """
     tanh = OWN_LAYER.replace("y[i] = sum;", "y[i] = tanhf(sum);")
     loop = tanh[: tanh.index("class ModelNew")] + LOOP[1:]

@@ -143,9 +143,9 @@ def test_matrix_has_the_oldest_that_is_promised() -> None:
 
 
 def test_only_a_maintainer_lets_a_release_be_published() -> None:
-    """Only one job may publish a release, and it runs after the checks.
+    """Only one job may publish a release; this job runs after the job `check`.
 
-    It runs only if a maintainer has set the repository's variable PUBLISH.
+    A maintainer must have set the repository's variable PUBLISH, or the publishing job is skipped.
     """
     (publishing,) = (
         job for path in WORKFLOWS for job in jobs(path).values() if "permissions" in job
@@ -259,8 +259,8 @@ def runner(repository: Repository, temporary: Path, **event: str) -> Runner:
     Args:
         repository: The repository that was checked out.
         temporary: The job's folder for temporary files.
-        **event: Commits by name: the base of a pull request as `pull`, the state before a push as
-            `before`, and the base that a workflow names as `asked`.
+        **event: Commits of the event. `pull` is the base of a pull request, `before` is the commit
+            before a push, and `asked` is the base that the workflow names.
     """
     context = {
         "inputs.submissions": "my kernels",

@@ -153,9 +153,10 @@ def test_line_of_a_pass_says_how_precise() -> None:
 
 
 def test_infinite_share_of_a_bound_is_not_told() -> None:
-    """The first line omits the worst error, in units of the fp32 bound, if it is infinite.
+    """The first line omits the worst error if this error, divided by the fp32 bound, is infinite.
 
-    It is infinite if the bound is 0, which occurs in an output stored as float16.
+    The quotient is infinite if the fp32 bound is 0 but the output has an error. Storing an output
+    as float16 makes such errors.
     """
     right = case("passed", worst=math.inf)
     passed = report(right, case("passed", worst=0.5), verdict="passed", precision="fp16")

@@ -31,9 +31,9 @@ ALL = variable(
 
 @pytest.fixture
 def rare(tmp_path: Path) -> Path:
-    """Return a submission that skips a filter tap, but only for inputs of length 77.
+    """Return a submission that is wrong only for inputs of length 77 with more than two channels.
 
-    The inputs must have more than two channels, too. Otherwise the submission is right.
+    For these inputs, it skips a filter tap.
     """
     text = (SUBMISSIONS / "flat_index.py").read_text()
     assert text.count(LOOP) == 1
@@ -117,8 +117,8 @@ def test_names_tell_all_sizes() -> None:
 def test_what_is_near_is_valid_and_changes_no_more_than_may_vary() -> None:
     """`near` returns a valid configuration that differs from a base only in given parameters.
 
-    Its work is at most 1.5 million multiply-adds. A number in the submission's text occurs as a
-    size, and so do the numbers one below and one above it.
+    The configuration's work is at most 1.5 million multiply-adds. In 300 draws, a number from the
+    submission's text occurs as a length, and so do the numbers one below and one above.
     """
     chance = random.Random(0)  # noqa: S311 - no secret
     base = Convolution(8, 8, 3, 2, 17, stride=2, groups=2)

@@ -264,8 +264,8 @@ def test_parts_lie_within_and_apart(arrangement: VastArrangement, step: int) -> 
 def test_blocks_of_a_launch_are_chosen() -> None:
     """`chosen_blocks` selects the first and last block of a dimension, and blocks near given parts.
 
-    A part is given in two ways. A relative position fits kernels whose blocks take parts in order.
-    An index fits kernels whose blocks take parts in turns.
+    A part has a relative position, for kernels in which each block works on one contiguous piece.
+    It also has an index n, for kernels in which block n % blocks works on part n.
     """
     near = Near((0.5,), (1_000_003,))
     assert chosen_blocks(Geometry((1024, 1, 1), (32, 1, 1)), near) == ()

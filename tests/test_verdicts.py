@@ -1,6 +1,7 @@
 """Verdicts of `harness check` on submissions with one mistake each.
 
-Most are flat_index.py with another `forward` or constructor, so that they share its build.
+Most of them are the submission flat_index.py with another `forward` or constructor. The kernels
+stay the same, so that these submissions share one build.
 """
 
 from __future__ import annotations
@@ -152,8 +153,8 @@ def test_what_is_kept_from_earlier_calls_is_found(wrong: dict[str, CaseReport], 
 def test_what_is_kept_is_told_in_any_order_of_calls(seed: int) -> None:
     """The diagnosis of a submission that caches outputs or weights is the same in any call order.
 
-    A cache with addresses as keys gives the right output for new memory. This must not change the
-    diagnosis.
+    A cache whose keys are addresses gives a right output whenever an input lies in new memory. Such
+    right outputs must not change the diagnosis.
     """
     (submission,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
     problem = load(PROBLEM)
@@ -246,8 +247,8 @@ def test_forward_may_not_refuse_what_its_constructor_accepted(tmp_path: Path) ->
 def test_more_rows_than_a_grid_has_blocks_may_be_refused(tmp_path: Path, size: str) -> None:
     """A submission may refuse more rows or channels than a CUDA grid has blocks.
 
-    Of the cases with 65,537 rows and with 65,537 channels, the refused one is declined. The other
-    one passes.
+    Here the submission refuses either 65,537 rows or 65,537 channels. The case that it refuses is
+    declined, and the other case passes.
     """
     name = size.split()[2]
     why = f'TORCH_CHECK({name} < 65536, "too many rows");'

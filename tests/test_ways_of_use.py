@@ -133,7 +133,7 @@ def test_two_extensions_of_one_name_are_two(tmp_path: Path, second: str, verdict
     ("size", "verdict"), [("x.numel()", "passed"), ("x.numel() - 1", "failed")]
 )
 def test_library_is_opened_by_ctypes(tmp_path: Path, size: str, verdict: str) -> None:
-    """`load_inline` with `is_python_module=False` returns a path, whose functions ctypes calls."""
+    """`load_inline` with `is_python_module=False` returns a library's path, which ctypes opens."""
     call = f"library.launch(x.data_ptr(), out.data_ptr(), {size})"
     forward = f"out = torch.empty_like(x)\n{call}\nreturn out"
     report = check(LIBRARY, forward, tmp_path, *OWN)

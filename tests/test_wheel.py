@@ -16,7 +16,7 @@ from tests.support import REFERENCE, ROOT, SUBMISSIONS, page_data, run
 def test_wheel_has_everything_that_a_check_needs(tmp_path: Path) -> None:
     """An installed wheel can run `harness check --html`, without the source tree.
 
-    It contains py.typed, too.
+    The wheel contains py.typed, too.
     """
     source = tmp_path / "source"
     source.mkdir()

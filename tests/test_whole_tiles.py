@@ -1,4 +1,4 @@
-"""Submissions that use tensor cores, in cases that fill whole tiles and give a block several."""
+"""Submissions that use tensor cores, in cases where each block computes several whole tiles."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _killer(case: CaseReport) -> str:
     """Return a short reason for the verdict of a failing case.
 
     If a check of the simulator found a fault in a kernel, the reason is the name of that check. The
-    case's message gives it the same precedence.
+    message of the case, too, reports such a fault before all others.
     """
     if case.verdict != "failed":
         return case.verdict

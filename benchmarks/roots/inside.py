@@ -1,7 +1,7 @@
 """Mount a root file system, give up rights and run a program; started by `view.run`.
 
-It runs in new namespaces, as process 1, and so waits for all other processes in them. It uses only
-the standard library, because it is started by its path.
+This program runs in new namespaces, as process 1, and so waits for all other processes in them. It
+uses only the standard library, because it is started by its path.
 """
 
 from __future__ import annotations

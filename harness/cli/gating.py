@@ -108,11 +108,11 @@ def _comparison(options: argparse.Namespace, gate_options: GateOptions, folder: 
 def _of_base(options: argparse.Namespace, asked: settings.Thresholds) -> settings.Thresholds:
     """Return the thresholds in the base revision's pyproject.toml, or the defaults.
 
-    If the base is a file of records, it has no pyproject.toml; then return the thresholds of this
-    tree (`asked`).
+    If the base is a file of records, it has no pyproject.toml. Then `asked` is returned, which has
+    the thresholds of the working tree.
 
-    A change that loosens a threshold must not be judged by the looser one. So the caller uses, for
-    each problem, the smaller threshold of this tree and the base.
+    For each problem, the caller uses the smaller threshold of working tree and base. So a change
+    that loosens a threshold is not judged by the looser threshold.
     """
     if Path(options.base).is_file():
         return asked
@@ -126,7 +126,7 @@ def _of_base(options: argparse.Namespace, asked: settings.Thresholds) -> setting
 
 
 def _loosened(asked: settings.Thresholds, used: settings.Thresholds) -> Iterator[str]:
-    """Yield a note if a threshold in this tree's settings is larger than the one in use."""
+    """Yield a note if a threshold in the working tree is larger than the threshold in use."""
     names = ("", *used.problems)
     if any(asked.of(name) > used.of(name) for name in names):
         yield (

@@ -83,8 +83,8 @@ class Builder:
     def build(self, extension: Extension, on_begin: Callable[[], None] = lambda: None) -> Entry:
         """Return the extension's shared object, from the cache or freshly compiled.
 
-        `Entry.notes["headers"]` names the smallest headers with which it compiled: `slim`, `light`
-        or `full`.
+        `Entry.notes["headers"]` names the headers with which the extension compiled: `slim`,
+        `light` or `full`, the smallest of them that worked.
 
         Args:
             extension: The sources and options of the extension.
@@ -106,10 +106,10 @@ class Builder:
     def _key(self, extension: Extension) -> str:
         """Return an extension's cache key: a digest of all inputs that are known before a build.
 
-        The key does not cover included files that the compilers list as dependencies, which are
-        known only after a build. The cache compares the digests of such files when it reads an
-        entry. ccache instead finds these files before a build, but it runs the preprocessor on
-        torch's headers for each look-up.
+        The key does not cover included files that the compilers list as dependencies. The cache
+        compares the digests of such files when it reads an entry. To find these files before a
+        build, as ccache does, the preprocessor would have to run on torch's headers for each
+        look-up.
         """
         return digest(
             (
@@ -151,10 +151,10 @@ class Builder:
     ) -> Product:
         """Compile an extension; if this fails, cache an error that must recur for the same key.
 
-        The cached error saves the next build of a submission that does not compile. An error that
-        may not recur is not cached. Errors of an extension with include paths are not cached
-        either, because their folders may get further headers. `Failures` keeps the uncached errors
-        for the present command, except those from a lack of resources.
+        With the cached error, later checks of the submission need no build. An error that may not
+        recur is not cached. If the extension has include paths, its errors are not cached either,
+        because the folders may get further headers. `Failures` keeps the uncached errors for the
+        present command, except errors from a lack of resources.
         """
         self._failures.recall(key)
         on_begin()
@@ -254,7 +254,10 @@ def _has_prelude(source: tuple[str, str]) -> bool:
 
 
 def _with_linkers_words(error: CompileError, extension: Extension) -> CompileError:
-    """Return the error; if the linker failed, put its message and the flag it names first."""
+    """Return a compile error; if the linker failed, put the linker's message first.
+
+    If the message names one of the submission's linker flags, this flag is put there, too.
+    """
     said = linkers_words(error.output)
     if said is None:
         return error

@@ -121,12 +121,12 @@ class Compiler:
         return replace(result, dependencies=tuple(filter(self._is_watched, result.dependencies)))
 
     def visible(self) -> list[str]:
-        """Return texts for a build's key, on the files that a build may read without listing them.
+        """Return texts for a build's key, about files that a build may read without listing them.
 
         Each text has a file's path and digest. The files are the submission's sources and all files
-        that the submission may read. A source can test whether a file exists, and assemblers and
-        linkers read files too; no dependency list contains such files. Python files that the
-        submission may read are left out, because no compiler reads them.
+        that the submission may read. Dependency lists do not suffice, because they lack the files
+        that assemblers and linkers read, and files that a source only tests for existence. Python
+        files that the submission may read are left out, because no compiler reads them.
         """
         own = [f"{place} {file_digest(path)}" for path, place in self._sources.items()]
         paths = {
@@ -137,8 +137,8 @@ class Compiler:
     def _is_watched(self, path: str) -> bool:
         """Return whether the file at `path` can change a build without changing the build's key.
 
-        In a sandbox, these are only files that the submission may read. Without a sandbox, these
-        are all files outside the system, Python and the toolchain.
+        In a sandbox, only files that the submission may read can do so. Without a sandbox, all
+        files outside the system, Python and the toolchain can do so.
         """
         file = Path(path).resolve()
         if not self.is_confined:

@@ -104,9 +104,10 @@ class ExtensionLoader:
             return self._loaded[extension.name, version]
 
     def _version(self, extension: Extension, asked: dict[str, Any]) -> int:
-        """Return the version of an extension's name, which grows by 1 whenever a request differs.
+        """Return the version number of an extension's name, counted as torch counts.
 
-        torch counts in the same way.
+        The number starts at 0. It grows by 1 if a request differs from the last request of the
+        same name.
         """
         folder = asked["build_directory"]
         is_fresh = folder in {fresh.name for fresh in self._folders}

@@ -245,9 +245,8 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
 def _without_device_linking(flags: Sequence[str]) -> list[str]:
     """Return nvcc's flags without those for device linking, the CUDA runtime and default streams.
 
-    The simulator does not link device code: each file's device code has to be complete, as
-    `load_inline`'s single file is. Every stream of the simulator runs its work at once, so the
-    choice of the default stream has no effect.
+    The simulator does not link device code, so the device code of each file has to be complete. The
+    only default stream of the simulator is CUDA's legacy default stream.
     """
     kept: list[str] = []
     expect_value = False
@@ -333,8 +332,9 @@ def torch_version() -> str:
 def without_torch_folder(words: Iterable[str]) -> Iterator[str]:
     """Yield a command's words for a cache key, with torch's folder replaced by Python's ABI tag.
 
-    A built extension contains no path to torch's libraries, because they are loaded before it. So
-    another environment with the same torch can use the build, unless its Python has another ABI.
+    A built extension contains no path to torch's libraries, because the libraries are loaded before
+    the extension. So another environment with the same torch and the same ABI of Python can use the
+    build.
     """
     folder = os.path.dirname(cpp_extension.include_paths("cpu")[0])  # noqa: PTH120 - as a text
     name = f"torch-{sysconfig.get_config_var('SOABI')}"

@@ -111,7 +111,7 @@ def _strings(submission: str) -> Iterator[tokenize.TokenInfo]:
 
 
 def _lines_of_string(token: tokenize.TokenInfo) -> Iterator[tuple[str, int]]:
-    """Yield the lines of a string's value, each with the file's line number where it begins."""
+    """Yield the lines of a string's value, and the number of the file's line where each begins."""
     string = _STRING.fullmatch(token.string)
     row = first = token.start[0]
     line = ""

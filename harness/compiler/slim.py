@@ -2,9 +2,10 @@
 
 nvcc reads torch's headers twice for each source, for the device and for the host, and has no
 precompiled headers. g++ compiles pybind11 again for each extension. The slim headers
-(`include/slim/`) declare only the parts of torch that the host code of kernels uses, and their
-Python bindings. With the slim headers a build takes a third of the time. The slim headers call
-functions of the worker's simulated `cuda` device (`simulator/native/slim.cpp`, `bindings.cpp`).
+(`include/slim/`) declare only the parts of torch that the host code of kernels uses, and bindings
+to Python as load_inline writes them. With the slim headers a build takes a third of the time. The
+slim headers call functions of the worker's simulated `cuda` device (`simulator/native/slim.cpp`,
+`bindings.cpp`).
 
 The selection scans the source's text. A wrong choice costs only time, because a source that fails
 with the slim headers is compiled again with torch's own.
@@ -59,8 +60,8 @@ _OWN_TYPES = re.compile(
 def sources(extension: Extension) -> frozenset[str]:
     """Return the names of an extension's sources that are to be compiled with the slim headers.
 
-    If any CUDA source cannot use the slim headers, the result is empty. Otherwise it has all CUDA
-    sources, and perhaps some C++ sources.
+    If any CUDA source cannot use the slim headers, the result is empty. Otherwise the result has
+    the names of all CUDA sources, and perhaps of some C++ sources.
     """
     # CUDA sources may pass types of the slim headers to each other, so all use the same headers.
     texts = {name: _COMMENT.sub(" ", text) for name, text in extension.sources}

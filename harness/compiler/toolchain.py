@@ -110,10 +110,10 @@ class CudaOfGpu:
     def preference(self, release: tuple[int, int]) -> tuple[bool, bool]:
         """Return a sort key for CUDA releases that the driver loads; the smallest key is preferred.
 
-        The first criterion is torch's major version: the CUDA runtime of that version is already in
-        the process, and structures of other versions differ. The second is that the release is not
-        newer than the driver's. An extension may contain PTX, and the driver does not compile PTX
-        of a newer release.
+        First come releases of torch's major version, because torch has loaded that version's CUDA
+        runtime, whose structures differ from those of other versions. Among equals, first come
+        releases not newer than the driver's. The reason is that an extension may contain PTX, and
+        the driver does not compile PTX of a newer release.
         """
         return release[0] != self.torch[0], release > self.driver
 

@@ -1,8 +1,8 @@
 """Execution of the calls that a worker's CUDA runtime sends (see `simulator/layout/calls.py`).
 
 A value can pass between host and device without a copy: as a kernel's argument, as a size, or in an
-error's text. So the record of work counts the bytes of these values, too. Otherwise a submission
-could compute its output on the host without a recorded copy.
+error's text. So the record of work counts the bytes of such values, too. Otherwise a submission
+could compute its output on the host, and the record would contain no copy of the output.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class Calls:
             executor: The device and its memory.
             record: The record of work, to which every call is added.
             trusted: SHA-256 digests of the fat binaries that may be loaded; None allows any.
-            fresh: SHA-256 digests of the fat binaries that were built in the current step.
+            fresh: SHA-256 digests of the fat binaries that were built in the current step. The size
+                of such a binary is recorded, because it may contain values computed on the host.
         """
         self.streams = Streams(executor.streams)
         self._memory = executor.memory
@@ -153,7 +154,7 @@ class Calls:
         self._given.add(address)
 
     def let_go(self, address: int) -> None:
-        """Record that the supervisor freed an allocation; free the memory if the worker did so."""
+        """Record that the supervisor freed an allocation; free it if the worker freed it, too."""
         if self._kept.pop(address):
             self._given.discard(address)
             self._memory.free(address)
@@ -291,8 +292,9 @@ class Calls:
     def _came(self, count: int = 0) -> None:
         """Record how many bytes of information a call has brought from the host.
 
-        `count` is the size of the data in the call. If it is less than `LEAST_OF_A_CALL`, the
-        missing bytes are recorded as `CHOSEN`, because the host also chooses which memory to use.
+        `count` is the size of the data in the call. Each call counts at least `LEAST_OF_A_CALL`
+        bytes, because the host also chooses the memory that the call uses. The bytes missing from
+        `count` are recorded as `CHOSEN`.
         """
         self._record.add_bytes(FROM_HOST, count)
         self._record.add_bytes(CHOSEN, max(0, LEAST_OF_A_CALL - count))

@@ -64,7 +64,7 @@ class Launches:
 
         Args:
             kernel: Identity of the kernel.
-            extents: The launch without its arguments, such as grid and block, as bytes.
+            extents: Bytes of the launch's values other than arguments, such as grid and block.
             arguments: Bytes of all arguments.
             sizes: Size in bytes of each argument.
         """

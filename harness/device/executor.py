@@ -184,7 +184,7 @@ class DeviceMemory(Protocol):
         The result has the tensor's shape.
 
         - `UNWRITTEN`: at least one byte of the element was never written.
-        - `KERNEL`: kernels wrote the whole element, or values from which an operator made it.
+        - `KERNEL`: kernels wrote the whole element, or an operator made it from kernels' results.
         - `OTHER`: any other case, such as a copy from the host.
         """
 
@@ -241,7 +241,7 @@ class Device(Protocol):
         """Stop counting; return each kernel's counters, summed over launches, by mangled name."""
 
     def start_timing(self) -> None:
-        """Start to time the device's work, once the device is idle and its cache is cold."""
+        """Empty the device's cache, wait for the device, and start to time its work."""
 
     def timed(self) -> float:
         """Stop timing, and return how many milliseconds the device worked.

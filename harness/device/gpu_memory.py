@@ -39,8 +39,9 @@ class _Known:
 
     Attributes:
         others: Ranges of addresses whose last writer was not a kernel, as pairs of start and end.
-        is_given: True if the supervisor wrote the content. The supervisor compares the content
-            after each call, so it notices any write of a kernel.
+        is_given: True if the supervisor wrote the content. Launches then leave `others` unchanged.
+            The supervisor itself compares the content after each call, and so notices any write of
+            a kernel.
     """
 
     others: list[tuple[int, int]] = field(default_factory=list)

@@ -36,7 +36,10 @@ def _depthwise(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:
-    """Compute a convolution with one group per channel; torch calls this function without cuDNN."""
+    """Compute a convolution with one group per channel.
+
+    torch has an operator of its own for this convolution, and uses it on a GPU without cuDNN.
+    """
     return torch.convolution(
         x, weight, bias, stride, padding, dilation, False, [0] * len(stride), x.shape[1]
     )

@@ -110,7 +110,8 @@ def looks_up(name: str) -> bool:
 def plain_name(name: str) -> str:
     """Return the base name of an operator: without namespace, outer underscores and marks.
 
-    The prefix `foreach_` and the suffix `_backward` are removed, too.
+    The marks are `SCALED`, `JOINED` and `COMPLEX`. The prefix `foreach_` and the suffix `_backward`
+    are removed, too.
 
     >>> plain_name("aten::_foreach_mul_ (scaled)")
     'mul'

@@ -283,7 +283,7 @@ class _Call:
         )
 
     def _is_scaled(self) -> bool:
-        """Return whether the call also multiplies by its argument `alpha`, if that is not 1."""
+        """Return whether the call also multiplies by an argument `alpha` other than 1."""
         return any(
             argument.name == "alpha" and isinstance(value, int | float | complex) and value != 1
             for argument, value in zip(self._schema.arguments, self._arguments, strict=True)
@@ -314,8 +314,8 @@ class _Call:
     def _wrapped(self, number: object) -> Tensor:
         """Return a number as a tensor, for an argument that must be a tensor.
 
-        The result has the common dtype of the call's tensors, unless the number's kind (bool,
-        integer, real, complex) is wider. These are torch's own rules for promotion.
+        The dtype follows torch's type promotion: the common dtype of the call's tensors, unless
+        the number's kind (bool, integer, real, complex) is wider.
         """
         alone = torch.tensor(number)
         if not self._tensors:

@@ -40,7 +40,7 @@ _START_SECONDS = 120.0
 class DeviceProcess:
     """A process that forks, for each worker, a process that serves as the worker's device.
 
-    The process's sandbox has neither files nor a network.
+    The sandbox of all these processes has neither files nor a network.
     """
 
     def __init__(
@@ -56,8 +56,9 @@ class DeviceProcess:
         Args:
             library: The simulator's shared library; None for devices on the GPU.
             cores: Number of cores that a device may use.
-            forked_from: Programs that identify the fork server to fork the process from; `MODULE`
-                is one of them. If this is None or the fork fails, a new process is started.
+            forked_from: Programs that a fork server has imported, `MODULE` among them. The process
+                is forked from this server. With None, or if the fork fails, a new Python process is
+                started.
             must_be_confined: Whether the process must not run without a sandbox.
         """
         self._is_on_gpu = library is None

@@ -30,12 +30,12 @@ class Work:
         name: Name of the operator's schema with its marks (`operator_names.SCALED` and the others),
             mangled name of the kernel, or name of the copy.
         count: Number of calls.
-        elements: For an operator, elements of the largest tensor of each call, or of all tensors if
-            the operator takes a list. Complex elements count four times. For a copy, bytes. For a
-            kernel, 0.
+        elements: For an operator, a sum over its calls: the elements of each call's largest tensor,
+            or of all the call's tensors if the operator takes a list. Complex elements count four
+            times. For a copy, the number of bytes. For a kernel, 0.
         multiplied: Products that an operator formed; 0 if their number is not known.
-        of_kernels: Number of those `elements` that are from calls with an argument that a kernel
-            had written.
+        of_kernels: The part of `elements` that comes from calls with an argument that a kernel had
+            written.
     """
 
     worker: Worker
@@ -49,10 +49,10 @@ class Work:
 class Record:
     """Totals of the work on a device since the last `take`.
 
-    There is one entry for each operator and size, kernel and kind of copy, so that the record
-    cannot grow with the number of calls. A list of calls would need a limit, and a submission could
-    fill it. The number of entries is limited, too. Once the limit is reached, all calls of an
-    operator at new sizes share one entry.
+    An entry contains all calls of one operator at one size, of one kernel, or of one kind of copy.
+    So the record does not grow with the number of calls. A list of calls would need a limit, which
+    a submission could reach on purpose. The number of entries is limited, too. Once that limit is
+    reached, all calls of an operator at new sizes share one entry.
     """
 
     def __init__(self) -> None:

@@ -172,7 +172,7 @@ class DeviceSession:
     # The trusted side
 
     def _serve_trusted(self) -> bool:
-        """Answer one request of the supervisor; return False if it has closed the connection."""
+        """Answer one request of the supervisor; return False if the connection is closed."""
         try:
             message = self._control.receive()
             self._control.send(*self._exchanged(message))
@@ -273,7 +273,7 @@ class DeviceSession:
         return place
 
     def _drop(self, places: Sequence[Place]) -> None:
-        """Free tensors for the supervisor; they remain allocated until the worker frees them."""
+        """Record that the supervisor freed tensors; free each that the worker has freed, too."""
         for place in places:
             if not place.is_empty:
                 self._calls.let_go(self._start(place))
@@ -306,8 +306,9 @@ class DeviceSession:
         """Select where later allocations occupy memory, and which blocks of launches run.
 
         Args:
-            vast: Description of vast inputs. Memory and blocks are used only for the parts of them
-                that are stored. None uses all memory and runs all blocks.
+            vast: Description of vast inputs, of which only some parts are stored. Allocations then
+                occupy memory only where they are accessed, and only blocks near those parts run.
+                With None, allocations occupy memory as usual, and all blocks run.
             sample: Seed of the random selection of the blocks that run; None for no random
                 selection.
         """

@@ -162,7 +162,7 @@ class Streams:
 
         Raises:
             Malformed: The stream does not exist.
-            BaseException: `run` raised it, or earlier work that had to run first.
+            BaseException: `run` raised it, or earlier work that had to run first raised it.
         """
         stream = self._known(number)
         if number == HOST or not (self._streams or self._pending):

@@ -92,7 +92,7 @@ def writers_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
 
 
 def _part(place: Place, along: int, start: int, length: int) -> Part:
-    """Return the part of a vast tensor that begins at `start` of its long dimension.
+    """Return the part of a vast tensor that begins at index `start` of the long dimension.
 
     The part is a whole row if there are many rows, else a range of positions in every channel.
 

@@ -110,8 +110,8 @@ class EngineChoice:
     """The user's choice of an engine, from the command line or a `Client`.
 
     Attributes:
-        name: Name of the engine's module; if empty, the engine is used whose limit on evaluations
-            at a time is the lowest that suffices.
+        name: Name of the engine's module. If it is empty, the harness chooses the engine: among
+            those that can run enough evaluations at a time, the one with the lowest limit.
         scheduler: Address of the scheduler of an existing cluster; empty without an existing
             cluster.
     """
@@ -203,7 +203,7 @@ def evaluate_all(
 
     Raises:
         harness.system.errors.MachineError: This machine cannot evaluate any further request. All
-            running evaluations were ended before.
+            running evaluations have been ended.
     """
     with engine:
         # Only `capacity` requests are submitted at a time, because an engine may hold the contents

@@ -1,6 +1,6 @@
 """The engine that runs one evaluation at a time, in this process.
 
-Another process would take seconds to start, and one evaluation at a time would not run faster.
+Another process would take seconds to start, and would not make a single evaluation faster.
 """
 
 from __future__ import annotations

@@ -112,8 +112,7 @@ class PendingEvaluation:
         """Wait until the submission is timed, and return the times; None if it is not to be timed.
 
         Raises:
-            EvaluationError: The evaluation failed, so that there is no report, or the plan cannot
-                be timed.
+            EvaluationError: The evaluation failed and has no report, or the plan cannot be timed.
             harness.speed.contender.ContenderError: The submission cannot be timed, or returned a
                 wrong output while it was timed.
         """
@@ -132,7 +131,7 @@ class PendingEvaluation:
         complete_from(self._times, measured.result)
 
     def is_done(self) -> bool:
-        """Return whether the report exists or, if no search is requested, all cases are done."""
+        """Return whether the evaluation has ended, or all cases are done and no search follows."""
         if self._future is None or self._future.cancelled():
             return False
         if self._future.done() or self.request.search:
@@ -202,7 +201,7 @@ class Suite:
 
     @property
     def is_waiting(self) -> bool:
-        """True if an evaluation has not ended."""
+        """True if at least one evaluation has not ended."""
         return not all(pending.is_done() for pending in self._pending.values())
 
     def take_over(self, seed: int | None) -> tuple[int, int]:

@@ -44,8 +44,8 @@ def recorded(path: Path) -> Mapping[Key, Before]:
     """Read recorded reports and speed results, and return them by names of submission and problem.
 
     Each line of the file is one report (`harness check --json`) or one speed result. For each
-    submission and problem, the last report is used. The newest speed result is used too, if it is
-    for the same content of the submission's file.
+    submission and problem, the last report is used, with the newest speed result that has the
+    report's `content_hash`. If there is no report, the newest speed result is used.
 
     Raises:
         RecordError: A line is neither a report nor a speed result, or the file cannot be read.

@@ -51,7 +51,7 @@ def what_got_worse(base: Report, head: Report) -> Worse | None:
 def what_is_wrong(head: Report, least: Precision | None) -> Worse | None:
     """Return why a new version is wrong, or less precise than `least`; None if it is neither.
 
-    The gate uses this if there is no report of an old version.
+    The gate calls this function if there is no report of an old version.
     """
     if not head.is_right:
         return Worse(f"{head.verdict}: {head.message}", _line(head.cases, head.path))
@@ -132,7 +132,10 @@ def _kind(finding: Finding) -> tuple[str, str]:
 
 
 def _line(cases: Iterable[CaseReport], path: str) -> int | None:
-    """Return the line of the first finding that fails a case, or None if in another file."""
+    """Return the line in file `path` of the first finding that fails a case.
+
+    The result is None if no finding fails a case, or if that finding is in another file.
+    """
     for case in cases:
         for finding in failing_findings(case.findings):
             return _line_of(finding, path)

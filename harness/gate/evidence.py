@@ -98,10 +98,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Comparison of stored speed results: new ones from a folder, old ones from the base's file.
+    """Comparison of stored speed results: new ones from a folder, old ones from a file.
 
-    If the base's file has no speed result for a submission and problem, the counters of both
-    versions are compared instead.
+    The file is the base, and has records of the old versions. If it has no speed result for a
+    submission and problem, the counters of both versions are compared instead.
 
     Attributes:
         folder: Folder with the speed results of the present version.

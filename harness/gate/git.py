@@ -35,12 +35,12 @@ def ask(folder: Path, *arguments: str) -> str:
 
 
 def listed(folder: Path, *arguments: str) -> list[str]:
-    """Return the pieces of a git command's output that NUL characters separate, as with `-z`."""
+    """Return the items that a git command prints, separated by NUL characters (option `-z`)."""
     return [piece for piece in ask(folder, *arguments).split("\0") if piece]
 
 
 def blobs(folder: Path, objects: Sequence[str]) -> Iterator[bytes]:
-    """Yield the contents of git objects as stored, without filters, encodings and line ends.
+    """Yield the contents of git objects as stored; git converts no line ends or encodings.
 
     Raises:
         RevisionError: An object does not exist.
@@ -66,7 +66,7 @@ def blobs(folder: Path, objects: Sequence[str]) -> Iterator[bytes]:
 
 
 def in_commit(root: Path, commit: str, below: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return each file's mode and object name, by file name, at or below some paths of a commit."""
+    """Return mode and object name of each file at or below some paths of a commit, by file name."""
     found = {}
     for line in listed(root, "ls-tree", "-r", "-z", "--full-tree", commit, "--", *below):
         facts, _, name = line.partition("\t")

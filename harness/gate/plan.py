@@ -25,7 +25,7 @@ class Pair:
         fault: If the head's file exists and does not fit the problem, the reason; else empty.
         path: The file of the new version, if it exists.
         is_changed: Whether submission or reference differ from the base, or the user asked to
-            compare unchanged ones too.
+            compare unchanged submissions too.
         unread: If the base's file of this name cannot be read, the reason; else empty.
     """
 

@@ -28,7 +28,7 @@ def github(decisions: Sequence[Decision]) -> str:
 
 
 def summary(decisions: Sequence[Decision], unchanged: int) -> str:
-    """Return one line with the number of decisions for each outcome and of unchanged ones."""
+    """Return one line: the count of decisions for each outcome, and of unchanged pairs."""
     counts = Counter(decision.change.outcome for decision in decisions)
     parts = [f"{count} {outcome}" for outcome, count in sorted(counts.items())]
     if unchanged:

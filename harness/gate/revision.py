@@ -1,8 +1,8 @@
 """Export of files from a git repository, at a revision and from the working tree, to compare both.
 
-The bytes of both versions are those that git has stored. A checkout would apply the .gitattributes
-of one version (line ends, encodings, filters). So a change to .gitattributes could decide how the
-other version is read.
+The bytes of both versions are those that git has stored. A checkout would convert both versions
+by the .gitattributes of only one of them (line ends, encodings, filters). A change to
+.gitattributes could then decide how the other version is read.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Snapshot:
 
     Attributes:
         folder: Folder with the files, under the same relative names as in the repository.
-        files: Git's mode, and a hash of the content, for each file, by name relative to the top
-            folder.
+        files: For each file, by its name relative to the top folder: git's mode, and a hash of the
+            content.
         outside: Targets of the symbolic links that lead out of the repository, by name of the link.
             The folder does not have these links, since their targets are not part of the version.
     """
@@ -69,7 +69,7 @@ class Tree:
     head: Snapshot
 
     def name(self, path: Path) -> str | None:
-        """Return the name of a path relative to the top folder; None if it lies outside."""
+        """Return the name of a path relative to `root`; None for a path outside `root`."""
         return _name(self.root, path)
 
     def changed(self) -> frozenset[str]:
@@ -88,7 +88,8 @@ def export(revision: str, paths: Sequence[Path], references: Sequence[Path], fol
         folder: An empty folder.
 
     Raises:
-        RevisionError: The repository or the revision does not exist, or a path lies outside.
+        RevisionError: The repository or the revision does not exist, or a path lies
+            outside the repository.
     """
     root = _root()
     commit = _commit(root, revision)
@@ -103,7 +104,8 @@ def content_at(revision: str, path: Path) -> bytes | None:
     """Return a file's content at a git revision; None if the revision does not have the file.
 
     Raises:
-        RevisionError: The repository or the revision does not exist, or the path lies outside.
+        RevisionError: The repository or the revision does not exist, or the path lies
+            outside the repository.
     """
     root = _root()
     name = _below(root, path)
@@ -218,7 +220,7 @@ def _target(entry: tuple[str, tuple[str, bytes]]) -> str | None:
 
 
 def _write(folder: Path, found: _Found) -> Snapshot:
-    """Write files before links, so that none is written through a link; return the snapshot."""
+    """Write files before links, so that no file is written through a link; return the snapshot."""
     folder.mkdir()
     outside: dict[str, str] = {}
     try:

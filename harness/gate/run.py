@@ -84,7 +84,7 @@ class GateOptions:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A pair of versions, with the request to evaluate each; None for one not to be evaluated."""
+    """A pair of versions and their requests; None for a version that is not to be evaluated."""
 
     pair: Pair
     head: Request | None = None
@@ -93,7 +93,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _EvaluatedPair:
-    """A pair of versions, with the result of evaluating each; None for one not evaluated."""
+    """A pair of versions and their results; None for a version that was not evaluated."""
 
     pair: Pair
     head: Report | EvaluationError | None

@@ -78,7 +78,7 @@ def with_revision(
 
     Raises:
         harness.gate.revision.RevisionError: The repository or the revision does not exist, or a
-            path lies outside.
+            path lies outside the repository.
         UsageError: A path exists in neither version.
     """
     references = [problem.path for problem in problems]
@@ -162,7 +162,7 @@ def _beside(
     head: Discovery,
     old: Discovery,
 ) -> list[str]:
-    """Return changed files, such as headers, that are not submissions, rejected or references."""
+    """Return changed files, such as headers, other than submissions, rejected files, references."""
     accounted = {
         *(tree.name(path) for path in references),
         *_names(tree.head, head),

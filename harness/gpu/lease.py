@@ -44,9 +44,10 @@ def bytes_needed(elements: int) -> int:
 
 
 def evaluations_that_fit() -> int:
-    """Return how many evaluations may run at a time.
+    """Return how many evaluations may run on the current GPU at a time.
 
-    Together they use the GPU memory that cases at a reference's own size cannot reserve.
+    Reservations cannot take all of the GPU's memory. The rest must suffice for the two processes of
+    each evaluation.
     """
     total = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
     return max(1, int((1 - _SHARED_OUT) * total) // _OF_TWO_PROCESSES)
@@ -56,7 +57,7 @@ class MemoryBudget:
     """The memory of one GPU that processes have reserved, recorded in a locked JSON file.
 
     A process may be killed while it holds a reservation, and the file remains. So each reservation
-    is stored with its process, and those of processes that no longer exist do not count.
+    is stored with its process, and does not count once the process has ended.
 
     Args:
         name: Name of the GPU, unique on this machine.

@@ -17,9 +17,9 @@ def cuda_here() -> CudaOfGpu | None:
 def cuda_of_gpu() -> CudaOfGpu:
     """Return the newest CUDA release of the driver, and the release that torch was built for.
 
-    cuDriverGetVersion needs no context (https://docs.nvidia.com/cuda/cuda-driver-api). If a CUDA
-    compatibility package replaces the driver library, the function returns the release that the
-    package supports.
+    The function calls cuDriverGetVersion, which needs no CUDA context
+    (https://docs.nvidia.com/cuda/cuda-driver-api). If a CUDA compatibility package replaces the
+    driver library, the function returns the release that the package supports.
     """
     version = ctypes.c_int()
     ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))

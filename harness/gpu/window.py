@@ -73,7 +73,7 @@ _windows: Shared[None, ExportedMemory] = Shared(lambda _: ExportedMemory())
 
 
 def own_window() -> ExportedMemory:
-    """Return the only window that this process exports; its worker conversations take turns."""
+    """Return the only window that this process exports; its device connections use it in turn."""
     return _windows.get(None)
 
 
@@ -91,7 +91,7 @@ class ImportedMemory:
         return _tensors(self._address, placed)
 
     def put(self, handle: str, tensors: Sequence[Tensor], behind: int = 0) -> Placed:
-        """Copy tensors into the window from the offset `behind` bytes on; return their offsets."""
+        """Copy tensors into the window, `behind` bytes after its start; return their offsets."""
         self._open(handle)
         return _copied(self._address, tensors, behind)
 

@@ -162,8 +162,9 @@ class OwnWork:
     def is_told_by_writers(self, values: Values, outputs: Sequence[Output]) -> bool:
         """Return whether the kernels of a right submission must write at least one output element.
 
-        They need not if inputs of zeros give the same outputs. An example is a transposed
-        convolution without a bias whose inputs all fall into the padding: its output is all zeros.
+        If inputs of zeros give the same outputs, the kernels need not write any element. An example
+        is a transposed convolution without a bias whose inputs all fall into the padding: the
+        output is then all zeros.
         """
         if self.need is not None or any(bool((each.writers == KERNEL).any()) for each in outputs):
             return True

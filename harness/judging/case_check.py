@@ -85,8 +85,8 @@ class CaseOutcome:
         report: The report of the case.
         case: The case.
         wrong: The first output that has the right shape and wrong elements; None if there is none.
-        other: If `wrong` is None, another output that shows the failure: one of wrong shape, or one
-            beside which a kernel wrote. It has no elements if a memory error stopped the call.
+        other: If `wrong` is None, another output that shows the failure: its shape is wrong, or a
+            kernel wrote beside it. This output has no elements if a memory error stopped the call.
         wrong_shape: Shape of an output that has the right number of dimensions and wrong sizes;
             None if there is no output with such a shape.
         initialised_alike: True if ModelNew initialises its weights with the same values as the
@@ -98,8 +98,8 @@ class CaseOutcome:
         kernels: Counters of each kernel in the first call of the problem's own configuration on the
             simulator; empty for other cases.
         spent: Number of thread-instructions that the simulator executed in the case's calls.
-        roundings: Operands that the submission rounded to fewer bits, for each call whose errors
-            show it.
+        roundings: Roundings of operands to fewer bits, from each call whose errors show such a
+            rounding.
         division: How the case's work is divided between torch and the submission's kernels; None
             unless the case passed.
     """
@@ -262,9 +262,9 @@ class CaseCheck:
     def _bearable_calls(self) -> Iterator[Call]:
         """Yield the case's calls; skip most once the simulator has executed many instructions.
 
-        Only the first calls of the runs that `Family.indispensable` returns are then left. If there
-        is no such call, the last call is left. Calls that are skipped no longer count as calls of
-        the case. The problem's own configuration skips none.
+        After that, only the first calls of the runs that `Family.indispensable` returns are made.
+        If none of these is left, the case's last call is made instead. Skipped calls no longer
+        count as calls of the case. In the problem's own configuration, no call is skipped.
         """
         made, is_short = 0, self._is_own
         while made < len(self._calls):
@@ -563,7 +563,8 @@ class CaseCheck:
         """Store the judgement of whether the submission's kernels did a call's work.
 
         If the problem's own configuration passed, findings about torch's work do not fail other
-        cases. A case is declined if torch does more work in it than in the own configuration.
+        cases. Instead, another case is declined if torch does more work there than in the own
+        configuration.
         """
         self._shares += [judged.share] if judged.share is not None else []
         if judged.division:
@@ -575,7 +576,7 @@ class CaseCheck:
             self._fallback = self._fallback or judged.findings[0].message
 
     def _take(self, found: Sequence[Finding]) -> None:
-        """Store a call's findings: causes in one list, findings that these explain in another."""
+        """Store a call's findings: causes in one list, findings that causes explain in another."""
         causes, explained = parted(found)
         self._findings += causes
         self._explained += explained
@@ -583,7 +584,7 @@ class CaseCheck:
     def _take_work(self, judged: Sequence[Finding], found: Sequence[Finding]) -> None:
         """Store findings about a call's work.
 
-        If the call's kernels ran too late, that explains these findings, and they are only counted.
+        If the call's kernels ran too late, the delay explains the findings, which are only counted.
         """
         kept = self._explained if is_late(found) else self._findings
         kept += judged
@@ -673,9 +674,9 @@ class CaseCheck:
     def _why_no_class(self) -> str:
         """Return why the precision class of a case without wrong outputs is not meaningful, or "".
 
-        An estimated bound is a reason in any case. In the problem's own configuration, a class that
-        allows errors as large as the output is a reason, too. In other cases, it is not a reason,
-        because all terms of an output may cancel in a small case.
+        An estimated bound is always a reason. In the problem's own configuration, another reason is
+        a class that allows errors as large as the output. In other configurations, such a class is
+        not a reason, because all terms of an output may cancel in a small case.
         """
         comparisons = self._comparisons.values()
         estimated = next((each.estimated for each in comparisons if each.estimated), "")
@@ -704,8 +705,8 @@ class CaseCheck:
     def _report_of_more_rows(self, what: verdict.Stop) -> CaseReport:
         """Return the report of a case whose size makes a launch exceed the largest grid.
 
-        The reference's own sizes do not exceed it. The case's findings are consequences of the
-        failed launch, so the report leaves them out.
+        The reference's own sizes do not exceed that grid. The case's findings are consequences of
+        the failed launch, so the report leaves them out.
         """
         noted = (what.message,) if what.message == verdict.TOO_MANY_ROWS else ()
         return replace(
@@ -767,8 +768,8 @@ def _is_from_outside(findings: Sequence[Finding]) -> bool:
 def _failed_alone(findings: Sequence[Finding]) -> Finding | None:
     """Return the first failing finding that a block caused by itself, or None.
 
-    Findings of memcheck and synccheck count. Any other finding may be there only because some
-    blocks did not run.
+    Only findings of memcheck and synccheck count. Any other finding may be a consequence of blocks
+    that did not run.
     """
     failing = failing_findings(findings)
     return next((each for each in failing if each.check in ("memcheck", "synccheck")), None)
@@ -786,8 +787,9 @@ def _error_of(stop: verdict.Stop) -> str | None:
 def _tells_bits(call: Call) -> bool:
     """Return whether the search for rounded operands uses a call.
 
-    It uses first calls whose values are drawn independently and are not small (`Run.is_plain`).
-    Their weights must be set A, or their inputs normally distributed.
+    The call must be the first with the values of its run. Every term of a sum must have a visible
+    effect on the output (`Run.is_plain`). The weights must be set A (`Run.weights`), or the inputs
+    normally distributed.
     """
     # Among the runs with other weights, one is enough. Normal inputs show what positive ones hide.
     is_one = call.run.weights == "A" or call.run.distribution == "normal"

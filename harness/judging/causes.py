@@ -21,8 +21,8 @@ def is_late(findings: Sequence[Finding]) -> bool:
 def parted(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
     """Split the findings of one call into causes, and findings that another finding explains.
 
-    A kernel may read memory that nothing has written yet because other work comes too late, or
-    because of a race.
+    The explained findings are reads of memory that nothing has written yet. Such a read follows
+    from a race, or from other work that comes too late.
     """
     races = [each for each in failing_findings(findings) if each.check == "racecheck"]
     follows = [
@@ -49,7 +49,7 @@ def causes_first(findings: Sequence[Finding]) -> list[Finding]:
 def is_in_kernel(finding: Finding) -> bool:
     """Return whether a finding may cause wrong numbers.
 
-    It may if it is in a kernel, or about kernels whose results come too late.
+    This holds for findings in a kernel, and for findings about kernels whose results come too late.
     """
     return bool(finding.kernel) or _is_of_streams(finding)
 
@@ -57,8 +57,9 @@ def is_in_kernel(finding: Finding) -> bool:
 def with_used_values(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings of a case with wrong numbers; warnings of synccheck become errors.
 
-    An example is a shuffle that takes a value from a thread that has ended. It is a warning,
-    because a right kernel may ignore the value. Wrong numbers show that the kernel uses it.
+    For example, synccheck finds a shuffle that takes a value from a thread that has ended. This
+    finding is only a warning, because a right kernel may ignore the value. Wrong numbers show that
+    the kernel uses the value.
     """
     return [
         replace(each, severity="error")

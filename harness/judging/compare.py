@@ -40,8 +40,8 @@ def compare(
         is_beyond_half: True if float16 overflows in the run (`Run.is_beyond_half`). An output that
             is not finite is then of class fp16 at best.
         with_limits: True to fill `Comparison.limits` and `Comparison.telling`.
-        in_float32: Function that returns the output of the reference in float32. An output that is
-            not finite is accepted where this is not finite either.
+        in_float32: Function that returns the output of the reference in float32. Where that output
+            is not finite, an element of `actual` that is not finite is accepted.
 
     Returns:
         The precision class and the worst error, or what is wrong.
@@ -148,7 +148,7 @@ def _far_beyond_trials(error: Tensor, expected: Expected) -> Tensor | None:
     """Return a mask of the elements whose error far exceeds the errors of trials, or None.
 
     A trial computes the reference with random rounding errors. The result is None without trials,
-    or if the mask has at most half of the nonzero elements.
+    or if at most half of the nonzero elements have such an error.
     """
     value = expected.value
     if expected.tried is None:
@@ -168,7 +168,8 @@ def _of_classes(
     """Return the other classes' bounds relative to fp32's, and the loosest informative class.
 
     A relative bound is a class's bound divided by the fp32 bound, at the element with the largest
-    fp32 bound. The informative class is None if every class accepts almost any output.
+    fp32 bound. A class is informative if its bound does not accept almost any output
+    (`_is_informative`). The second result is None if no class is informative.
     """
     if not value.numel():
         return {}, None
@@ -209,12 +210,13 @@ def _wrong_kind(actual: Tensor, expected: Expected) -> str | None:
 
 
 def _unsound(actual: Tensor, value: Tensor) -> Tensor:
-    """Return a mask of wrong elements among those that are not finite in output or reference.
+    """Return a mask of wrong elements, among elements where output or reference is not finite.
 
-    An element is wrong if only one of the two is finite. It is also wrong if neither is finite and
-    they differ, such as NaN and inf. A finite output beyond 1e30 in absolute value is accepted in
-    place of an infinity of its sign. An example is the maximum of no elements: the reference gives
-    -inf, and a kernel gives the number that it starts from.
+    An element is wrong if only the output or only the reference is finite. It is also wrong if
+    neither is finite and the two values differ, such as NaN and inf. If the reference is an
+    infinity, a finite output beyond 1e30 in absolute value, of the same sign, is accepted. An
+    example is the maximum of no elements: the reference gives -inf, and a kernel gives the number
+    that it starts from.
     """
     disagree = actual.isfinite() != value.isfinite()
     other = ~value.isfinite() & (actual.double().nan_to_num(0.0) != value.nan_to_num(0.0))

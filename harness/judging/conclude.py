@@ -122,9 +122,9 @@ def _smallest(outcomes: Sequence[CaseOutcome], shown: Sequence[CaseReport]) -> s
 def wrong_defaults(failed: Sequence[CaseOutcome], outcomes: Sequence[CaseOutcome]) -> str:
     """Name the default of ModelNew that differs from Model's, or return "" without evidence.
 
-    Each case passes an argument or leaves it to its default at random, independently of its sizes.
-    So if a mistake has nothing to do with defaults, about half of the cases that fail pass the
-    argument.
+    Each case decides at random, independently of sizes, whether it passes an argument or leaves the
+    default. So it is evidence if every failing case leaves the same argument to its default. If the
+    mistake had nothing to do with defaults, about half of these cases would pass the argument.
     """
     if len(failed) < _ENOUGH_FAILURES:
         return ""
@@ -223,7 +223,10 @@ def _diagnosis(failed: Sequence[CaseOutcome], known: Diagnosis | None) -> str:
 
 
 def _wrong_runs(family: Family, failed: Sequence[CaseOutcome]) -> Iterator[WrongRun]:
-    """Yield each failed case's wrong output with its right computation, if there is one."""
+    """Yield the wrong outputs of failed cases, each with the right computation.
+
+    Cases without a wrong output, or without a right computation, are left out.
+    """
     for outcome in failed:
         wrong = outcome.wrong
         if wrong:

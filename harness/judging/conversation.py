@@ -125,10 +125,11 @@ class Conversation:
         Args:
             weights: The weights as the reference initialises them.
             constructed: The answer to `construct`.
-            unused: Returns the names of the weights that may be missing, as in `match_weights`.
+            unused: Function that returns the names of the weights that may be missing, as in
+                `match_weights`.
 
         Returns:
-            True if ModelNew has initialised all these weights with the reference's values.
+            True if ModelNew has initialised every matched parameter with the reference's values.
 
         Raises:
             StepFault: A weight that an output depends on has no counterpart.

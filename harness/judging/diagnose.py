@@ -327,10 +327,10 @@ def _unwritten(runs: Sequence[WrongRun]) -> Diagnosis | None:
 
 
 def _places(wrong: Tensor, blank: Tensor) -> dict[str, str]:
-    """Describe where the unwritten end of each row begins, and that of the whole output.
+    """Describe where the unwritten end of each row, and of the whole output, begins.
 
-    The keys of the result are "of each row" and "of the whole". A key is missing if no such end is
-    unwritten.
+    The result has the key "of each row" only if the ends of all rows are unwritten. It has the key
+    "of the whole" only if the end of the output is unwritten.
     """
     found = {}
     length = wrong.shape[-1]

@@ -58,7 +58,7 @@ class Compute(Protocol):
         inputs: Sequence[Tensor],
         change: Change | None = None,
     ) -> Made:
-        """Return the output and its tolerance for weights and inputs, with `change` if given."""
+        """Return the reference's output and its tolerance; `change` alters a call in forward."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Seen:
         inputs: Sequence[Tensor],
         change: Change | None = None,
     ) -> Made:
-        """Return the output and a wide tolerance for other weights and inputs.
+        """Return the reference's output for other weights and inputs, and a wide tolerance.
 
         The tolerance exceeds any error of rounding. It is fast to compute, because it needs no
         error bound of the changed output.
@@ -132,7 +132,7 @@ class Seen:
         inputs: Sequence[Tensor],
         change: Change | None = None,
     ) -> Made:
-        """Return the output and its error bound as the tolerance; much slower than `roughly`."""
+        """Return what `roughly` returns, with the error bound as tolerance; this is much slower."""
         problem = with_change(self.problem, change) if change else self.problem
         return _made(expected(problem, self.case, weights, inputs))
 
@@ -144,9 +144,9 @@ class _Guess:
     Attributes:
         name: Short name of the mistake.
         advice: What the kernel does and where to look, in one sentence.
-        make: Function that returns the output of the mistake in a call, and a tolerance. Its second
-            argument is the function that computes the reference. The result is None if the mistake
-            is not possible in the call.
+        make: Function that returns the output of the mistake and a tolerance, or None if the
+            mistake is not possible. Its arguments are the wrong output with its call (`Seen`), and
+            the function that computes the reference.
     """
 
     name: str

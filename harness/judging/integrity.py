@@ -85,9 +85,8 @@ def judge_work(
         during: Operators, kernels and copies from the call's beginning to its end.
         before: Operators, kernels and copies between the previous call and this one.
         output: Output of the call, on the CPU.
-        writers: Kind of writer of each element of the output, as `writers` of the device's memory
-            has it (harness/device/executor.py). None if the submission's kernels need not have
-            written every element.
+        writers: For each element of the output, the kind of its writer, as in `Output.writers`.
+            None if the submission's kernels need not have written every element.
         source: The submission's text; findings name operators as this text does.
 
     Returns:
@@ -145,7 +144,7 @@ def changed_values(
     Args:
         told: The header of the worker's answer, with digests of inputs and weights after the call.
         inputs: Inputs before the call.
-        weights: Digests of the weights before the call, by the worker's names.
+        weights: Digests of the weights before the call, by ModelNew's names.
     """
     found = []
     if told["inputs"] != [digest(each) for each in inputs]:
@@ -203,8 +202,8 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
 def _of_lookups(everything: Iterable[Work], need: Need) -> Iterator[str]:
     """Yield a message if torch looked up more numbers than there are products.
 
-    A table can replace products and sums of numbers of a few bits, with several lookups for each
-    product.
+    So many lookups may have done the work. A table can replace products and sums of numbers of a
+    few bits, with several lookups for each product.
     """
     looked_up = sum(w.elements for w in everything if w.worker == "operator" and looks_up(w.name))
     if looked_up > need.products + _MOST_PASSES * need.numbers:

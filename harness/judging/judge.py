@@ -79,9 +79,9 @@ def judge_with_bits(
 ) -> tuple[Comparison, tuple[Rounding, ...]]:
     """Compare as `judge` does, and find operands that the submission rounded to fewer bits.
 
-    The output's errors show such a rounding. The oracle computes its output once for both. The
-    search for rounded operands is left out for outputs that are not of the fp32 class, and for
-    those of more than 2^25 elements.
+    The search for rounded operands looks at the output's errors. The comparison and the search
+    share one output of the oracle. The search is left out if the output is not of the fp32 class,
+    or has more than 2^25 elements.
 
     Args:
         problem: The reference.
@@ -93,8 +93,8 @@ def judge_with_bits(
         with_limits: As in `judge`.
 
     Returns:
-        The result of `judge`, in which the class is that of the rounded operands if there are any;
-        and the roundings of these operands.
+        The result of `judge`, and the roundings of operands that were found. If any were found, the
+        class in the result is the class of these operands.
     """
     if actual.numel() > _MAX_ELEMENTS:
         return judge(problem, case, run, values, actual, device, with_limits=with_limits), ()

@@ -5,21 +5,22 @@ root of that number. In long sums, operands of fewer bits therefore hide under t
 loss is known to the last bit, and so is its effect on each output. An error that comes from rounded
 operands agrees with that effect. An error of float32's sums does not.
 
-Let r be what rounding to some bits adds to an operand. Let J r be the effect of r on the output,
-and e the output's error. The statistic is T = <r, J'e> / |r * J'e|, with * element by element.
+Let r be what rounding to some number of bits adds to an operand. The linear map J takes r to its
+effect on the output, J r, and J' is the transpose of J. Let e be the output's error. The statistic
+is T = <r, J'e> / |r * J'e|, where * multiplies element by element.
 
-Given all else, each element of r has either sign with equal probability. The reason is that
-operands are drawn evenly between any two neighbouring numbers of so few bits. float32 rounds sums
-of continuous products by digits 2^-24 below the partial sum, which do not depend on these signs. So
-for an honest sum, T is a sum of given numbers with random signs. Hoeffding's inequality (1963)
-gives P(T > t) <= exp(-t t / 2), which is 2.1e-16 for t = 8.5. There are 26 roundings of each of two
-operands. In 90,000 calls together, an honest submission is accused with a probability of less than
-1e-9.
+Whatever the other numbers are, each element of r has either sign with equal probability. The reason
+is that operands are drawn evenly between any two neighbouring numbers of so few bits. float32
+rounds sums of continuous products by digits 2^-24 below the partial sum. These digits do not depend
+on the signs of r. So for an honest sum, T is a sum of given numbers with random signs. Hoeffding's
+inequality (1963) gives P(T > t) <= exp(-t t / 2), which is 2.1e-16 for t = 8.5. A call has 52 such
+tests: 26 roundings of each of two operands. In 90,000 calls together, an honest submission is
+accused with a probability of less than 1e-9.
 
-The independence is only approximate for products of split operands that leave out the smallest
-products. There, r makes up a small share of e. So the test also requires that e has at least half
-of what r makes. The share s = <r, J'e> / |J r|^2 is 1 for a kernel that rounds in this way. It is
-at most 1/4 for a kernel that keeps one bit more.
+A kernel may split operands and leave out the smallest products (3xTF32). Its error e depends on the
+signs of r a little, because e contains a small share of J r. So the test also requires that this
+share, s = <r, J'e> / |J r|^2, exceeds 1/2. The share is 1 for a kernel that makes the rounding r,
+and at most 1/4 for a kernel that keeps one bit more.
 """
 
 from __future__ import annotations
@@ -161,11 +162,11 @@ def deviations(values: Tensor, weighed: Tensor) -> Tensor:
 
 
 def _added(values: Tensor, bits: int, how: How) -> Tensor:
-    """Return what rounding adds to each number, minus the mean of what it adds.
+    """Return what rounding adds to each number, minus the mean of what rounding adds.
 
-    The mean is over numbers that `bits` bits cannot represent. Rounding towards zero takes half of
-    the last bit off these numbers on average, which acts like an error of the whole sum. A tie may
-    round to either side and counts as 0.
+    The mean is subtracted because it acts like an error of the whole sum. It is over numbers that
+    `bits` bits cannot represent. Rounding towards zero takes half of the last bit off these numbers
+    on average. A tie may round to either side, and counts as 0.
 
     Args:
         values: Numbers, float64.

@@ -1,10 +1,10 @@
 """Judgement of whether a submission's kernels did the work, by the operators that torch ran.
 
 This applies to references whose number of products is unknown. The operators that the reference
-calls are known. If torch runs one of these operators for a submission, on as much data, that
-operator is left to torch. If the reference calls one operator only, that operator is all of the
-work. If the reference calls several operators, some may be left to torch, and the report states the
-share.
+calls are known. If torch runs one of these operators for a submission, on a large share of the
+reference's data, that operator is left to torch. If the reference calls one operator only, that
+operator is all of the work. If the reference calls several operators, some may be left to torch,
+and the report states their share of the work.
 """
 
 from __future__ import annotations
@@ -161,9 +161,10 @@ def _share_of_kernels(essential: Sequence[Operation], left: Sequence[float], oth
 
 
 def _without_partial_results(ran: Iterable[Work]) -> Iterator[Work]:
-    """Yield torch's work, without the partial results of kernels among its elements.
+    """Yield torch's work, without counting elements that are partial results of kernels.
 
-    A submission may join a limited number of partial results in torch (`_MOST_PARTIAL_RESULTS`).
+    A submission may join partial results in torch, up to `_MOST_PARTIAL_RESULTS` for each operator.
+    Any further ones are counted.
     """
     joined: Counter[str] = Counter()
     for each in ran:
@@ -226,13 +227,13 @@ def _left_to_torch(
 ) -> tuple[Sequence[float], int]:
     """Return the share of each of the reference's operators that torch ran for the submission.
 
-    Products and elements that torch computed are assigned to the reference's operators. The
-    operators that torch ran at the reference's size come first. Each product or element is assigned
-    once, so one layer that is left to torch does not count for two.
+    Products and elements that torch computed are assigned to the reference's operators. Operators
+    that torch ran at the reference's size come first. Each product or element is assigned once, so
+    one layer that is left to torch does not count for two.
 
     Returns:
         A share from 0 to 1 for each operator of the reference; and the number of unassigned
-        elements, except in sums of products.
+        elements, without those of operators that sum products.
     """
     products = sum(work.multiplied for work in ran)
     elements: Counter[str] = Counter()
@@ -268,7 +269,7 @@ def _left_to_torch(
 def _known_by_size_first(essential: Sequence[Operation], ran: Sequence[Work]) -> Sequence[int]:
     """Return the indices of the reference's operators, in the order in which work is assigned.
 
-    Operators come first if torch ran one of the same kind and size.
+    An operator comes first if torch ran an operator of the same kind and size.
     """
     calls: Counter[tuple[str, bool, int]] = Counter()
     for work in ran:

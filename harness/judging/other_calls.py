@@ -88,7 +88,7 @@ def shortened(calls: Sequence[Called]) -> Iterator[Change]:
 
 
 def _change(called: Called, name: str, words: str, make: Make) -> Change:
-    """Return a change of a call; its advice says which other result the output equals."""
+    """Return a change of a call; `words` describe the changed result, with {} for the call."""
     where = f"{called.name}{called.where}"
     return Change(name, f"The output equals the result {words.format(where)}.", called, make)
 
@@ -198,7 +198,10 @@ def _settings(called: Called) -> Iterator[Change]:
 
 
 def _with_updated_statistics(call: Call, given: Mapping[str, Any]) -> Tensor:
-    """Return a batch norm by running statistics, after an update by the statistics of the batch."""
+    """Return the result of a batch norm that uses its running statistics.
+
+    The running statistics are first updated with the statistics of the batch.
+    """
     values, momentum = given["input"], given.get("momentum", 0.1)
     dimensions = [each for each in range(values.dim()) if each != 1]
     batch = {"running_mean": values.mean(dimensions), "running_var": values.var(dimensions)}
@@ -312,7 +315,7 @@ def _other_functions(called: Called) -> Iterator[Change]:
 def _beside(function: Any, other: str) -> Any:
     """Return the function named `other` from the namespace of `function`; None if it is missing.
 
-    If `function` works in place, the result is the in-place variant.
+    If `function` works in place, the result is the in-place variant of `other`.
     """
     name = function.__name__
     in_place = "_" if name.endswith("_") and not name.startswith("_") else ""

@@ -29,10 +29,10 @@ _RIGHT_BY_CHANCE = 0.1
 def sign_of_own_size(
     outcome: CaseOutcome, native: Case, problem: Problem, source: str
 ) -> Sign | None:
-    """Return a sign that a submission fails only because sizes are reduced, or None.
+    """Return how surely reduced sizes alone make a submission fail: "clear", "possible" or None.
 
     The own configuration has the constructor arguments of the reference's file. On the simulator,
-    its input sizes may be reduced; its native size is the one in the file.
+    its input sizes may be reduced. Its native size means the input sizes in the file.
 
     Args:
         outcome: The outcome of the own configuration at reduced sizes.
@@ -93,12 +93,12 @@ def size_of(problem: Problem) -> str:
 def without_native_size(
     outcome: CaseOutcome, problem: Problem, there: CaseOutcome | None
 ) -> CaseOutcome:
-    """Return the outcome `unsupported` of a configuration whose native size was not run.
+    """Return the outcome `unsupported` of a configuration without a result at its native size.
 
     Args:
         outcome: The outcome at reduced sizes.
         problem: The reference.
-        there: The outcome of an attempt at the native size; None if that is too large to be tried.
+        there: The outcome of an attempt at the native size; None if that size was not tried.
     """
     shapes = ", ".join(map(str, outcome.case.input_shapes))
     message = f"written for {size_of(problem)}, which was not run; a GPU will do"
@@ -146,7 +146,10 @@ def _has_other_size(outcome: CaseOutcome, problem: Problem) -> bool:
 
 
 def with_others_excused(outcomes: Sequence[CaseOutcome], problem: Problem) -> list[CaseOutcome]:
-    """Return the outcomes, with failed or left-out cases of other sizes turned to `declined`."""
+    """Return the outcomes; cases that may fail because of their size become `declined`.
+
+    Cases that were not run become `declined`, too. The own configuration keeps its outcome.
+    """
     return [_excused(each, problem) if _is_excusable(each) else each for each in outcomes]
 
 

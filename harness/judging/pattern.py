@@ -25,7 +25,7 @@ class _Property:
     Attributes:
         words: Description of the property.
         opposite: Description of the opposite property.
-        holds: Ids of the cases that have it.
+        holds: Ids of the cases that have the property.
     """
 
     words: str

@@ -51,8 +51,9 @@ class WrongOutput:
         unwritten: Mask of the elements that nothing wrote; None if unknown.
         has_gaps: True if a kernel was stopped, or read memory that nothing wrote. Elements may then
             be unwritten for that reason.
-        beside: Ranges that kernels wrote beside the output, as first and last element. Elements are
-            counted from the output's first one, and those before it are negative.
+        beside: Ranges that kernels wrote beside the output, each as the numbers of its first and
+            last element. The output's first element has number 0; elements before it have negative
+            numbers.
         is_from_outside: True if the output's NaNs come from loads out of bounds.
         output: Index of the output among the reference's outputs, from 0.
     """
@@ -69,14 +70,14 @@ class WrongOutput:
 
 @dataclass(frozen=True)
 class MistakenOutput:
-    """The output of a known mistake in place of the right one.
+    """The output that a known mistake would give.
 
     Attributes:
         name: Short name of the mistake.
         output: Output of the mistake, float64 on the CPU. None if only the shape is wrong, if the
             only mistake is a store beside the output, or if the call gave no output.
-        is_from_outside: True if NaNs in the output come from loads out of bounds. Without an
-            output, True if all of its numbers would come from such loads.
+        is_from_outside: True if NaNs in the output come from loads out of bounds. If `output` is
+            None, True if every element would come from such a load.
     """
 
     name: str
@@ -92,8 +93,8 @@ def picture(
     Args:
         problem: The reference.
         case: The case.
-        wrong: The output; without elements if the call gave none. An output of another shape has as
-            many dimensions as the right one.
+        wrong: The wrong output. It has no elements if the call gave no output. An output of wrong
+            shape has as many dimensions as the right one.
         mistaken: The output of the diagnosed mistake for the same values.
 
     Returns:
@@ -182,7 +183,7 @@ class _Frame:
         return tuple(map(max, self.right, self.given))
 
     def as_right(self, output: Tensor) -> Tensor:
-        """Return a tensor in the right shape, with NaN or False for elements that it lacks."""
+        """Return a tensor in the right shape; elements that `output` lacks are NaN or False."""
         if self.given == self.right:
             return output
         blank = torch.nan if output.is_floating_point() else 0

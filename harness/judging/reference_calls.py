@@ -41,12 +41,12 @@ Make = Callable[[Call, Mapping[str, Any]], Tensor]
 class Called:
     """One call of a torch function in a reference, or several calls of that function.
 
-    Several calls are all those in one line of the reference, or those in all lines.
+    Several calls are all calls of the function in one line of the reference, or in all lines.
 
     Attributes:
         function: The operator, or the function of `torch.nn.functional`.
         number: Index of the call among the calls of that function, from 0. None for several calls;
-            the fields below are then those of the first.
+            the fields below then describe the first call.
         where: The line in the reference's file, or all lines, in words; empty if unknown.
         given: Names of the positional arguments, in order.
         arguments: All arguments by name, with defaults.
@@ -73,13 +73,14 @@ class Called:
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """A change of a call, or of all calls in one line.
+    """A change of one call, or of all calls of a function in one line or in all lines.
 
     Attributes:
         name: Name of the mistake.
         advice: What the kernel does, in one sentence.
         called: The call, or the calls, whose result changes.
-        make: Returns the changed result, given the function and the arguments by name.
+        make: Function that returns the changed result. Its arguments are the function to call, and
+            the arguments of the call by name.
     """
 
     name: str
@@ -98,7 +99,7 @@ def with_change(problem: Problem, change: Change) -> Problem:
 
 
 def calls_of(problem: Problem, run: Callable[[Problem], object]) -> Sequence[Called]:
-    """List the calls of torch's functions in forward, without those that only move numbers.
+    """List the calls of torch's functions in forward, except functions that only move numbers.
 
     The list has three parts:
 
@@ -156,7 +157,7 @@ class _Counting(TorchFunctionMode):
 
 
 class _Changing(_Counting):
-    """A torch function mode that changes the result of one call, or of all calls in a line."""
+    """A torch function mode that changes the results of the calls that a `Change` names."""
 
     def __init__(self, change: Change, path: str) -> None:
         super().__init__()
@@ -223,8 +224,8 @@ def _line_in(path: str) -> str:
 def signature(function: Any) -> Mapping[str, Any]:
     """Return the parameters of a function in order, with their defaults; empty if unknown.
 
-    A builtin function has no signature. `torch.overrides` has a substitute with a signature for
-    many of torch's builtin functions.
+    A builtin function has no signature of its own. For many of torch's builtin functions, the
+    signature is taken from a substitute in `torch.overrides`.
     """
     try:
         parameters = inspect.signature(get_testing_overrides().get(function, function)).parameters

@@ -20,9 +20,9 @@ from harness.simulator.native.bindings import UNWRITTEN
 def why_untold(header: Mapping[str, Any], outputs: Sequence[Output]) -> str:
     """Return why a sample of blocks does not show whether a call is right, or "".
 
-    If half of the blocks ran, they must have written at least half of every output; likewise for
-    other shares. Neither torch nor the host may use values that kernels wrote, since the values of
-    blocks that did not run are missing.
+    The share of each output that kernels wrote must be at least the share of blocks that ran.
+    Neither torch nor the host may use values that kernels wrote, since the values of blocks that
+    did not run are missing.
 
     Args:
         header: The header of the worker's answer to the call.

@@ -2,8 +2,9 @@
 
 Sizes are drawn at random, or near those of a configuration that has run. A submission often takes
 another path at sizes near the numbers in its text, so draws prefer such sizes. Draws also prefer
-sizes near a configuration that reached new lines of device code. Hypothesis draws and shrinks as
-well, but it neither starts from a given example nor learns from the coverage of a whole run.
+sizes near a configuration that reached new lines of device code. Hypothesis also draws and shrinks.
+It is not used here, because it neither starts from a given example nor learns from the coverage of
+a whole run.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ class Stop:
         verdict: The verdict on the case, or on all cases.
         message: The reason in one line.
         detail: Further lines, such as a compiler's output.
-        is_cause: True if the reason explains the findings about memory. False if they may explain
-            the reason.
+        is_cause: True if the reason explains the findings about memory. False if such findings may
+            explain the reason.
         is_refusal: True if the submission itself refuses the configuration.
         beyond_grid: The message to use instead if the case has more rows than the reference's own
             sizes (`has_more_rows`). Empty unless a launch had more blocks along y or z than a grid
@@ -78,7 +78,8 @@ def stop_for_fault(
     - The case has more rows or channels than a grid has blocks along y and z.
     - The reference's constructor does not receive the sizes of the inputs. If an input has more
       elements than a grid has blocks along y and z, the submission may also report that CUDA
-      refused a launch. A kernel may use any product of the input's sizes as the grid's y.
+      refused a launch. The reason is that a kernel may use any product of the input's sizes as the
+      grid's y.
 
     Args:
         fault: A `worker.inside.faults.Fault` as plain data.
@@ -121,8 +122,8 @@ def stop_for_fault(
 def for_more_rows(stop: Stop) -> Stop:
     """Return the verdict `declined` for a case whose size makes a launch exceed the largest grid.
 
-    The reference's own sizes do not exceed it. The failed launch explains every finding of the
-    case.
+    The reference's own sizes do not exceed that grid. The failed launch explains every finding of
+    the case.
     """
     detail = f"{stop.message}\n{stop.detail}".strip()
     return Stop("declined", stop.beyond_grid, detail, is_cause=True)
@@ -195,9 +196,10 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
     """Describe what the wrong calls of a case have in common; empty if they suggest no cause.
 
     All calls use one instance of ModelNew, and each kind of call detects another kind of state that
-    the instance keeps. If only calls with the first run's values are right, it keeps something of
-    the first call. If exactly the calls with the first weights are right, it keeps something
-    computed from these weights. If only repeated values are wrong, it keeps outputs.
+    the instance keeps. If only calls with the first run's values are right, the instance keeps
+    something of the first call. If exactly the calls with the first weights are right, the instance
+    keeps something computed from these weights. If only calls with repeated values are wrong, the
+    instance keeps outputs.
 
     Args:
         calls: All calls of the case, in their order.
@@ -233,9 +235,9 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
 def name_wrong_inputs(calls: Sequence[Call], wrong: Sequence[str], *, is_finite: bool) -> str:
     """Name the inputs of the wrong calls if the first call was right; else return "".
 
-    Some mistakes show with some inputs only. If the first wrong element of each call is not finite
-    (`is_finite` is false) and all inputs are large, an intermediate result has overflowed. The
-    report uses this text only if no diagnosis names the mistake.
+    `is_finite` is false if the first wrong element of each wrong call is not finite. If all inputs
+    of these calls are also large, the text says that an intermediate result overflowed. The report
+    uses this text only if no diagnosis names the mistake.
     """
     if not wrong or calls[0].name in wrong:
         return ""

@@ -48,11 +48,12 @@ def match_weights(
 
     If a weight has no counterpart, all weights that no output depends on are left out.
 
-    Both models were initialised after the same seed. If the submission has all of the reference's
-    names, names decide, as in `load_state_dict`. Otherwise three rules are applied in this order:
+    If the submission has all of the reference's names, only names decide, as in `load_state_dict`.
+    Otherwise three rules are applied in this order:
 
-    1. A parameter with the values of a weight matches the weight. This rule skips a weight whose
-       elements are all the same whole number.
+    1. A parameter with the values of a weight matches the weight, because both models were
+       initialised after the same seed. This rule skips a weight whose elements are all the same
+       whole number.
     2. A parameter of the same name matches the weight.
     3. A parameter of the same shape matches the weight.
 
@@ -82,7 +83,11 @@ def match_weights(
 
 
 def _matched(reference: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Place]:
-    """Return the parameter for each of the reference's names, as `match_weights` does."""
+    """Match weights by the rules of `match_weights`, but leave no weight out.
+
+    Raises:
+        WeightsMismatchError: A weight has no counterpart.
+    """
     free = dict(theirs)
     places: dict[str, Place] = {}
     is_named = all(name in theirs and _fits(theirs[name], w) for name, w in reference.items())
@@ -130,8 +135,8 @@ def _unlike(place: Place, name: str, weight: Tensor) -> tuple[bool, ...]:
 def _fits(value: Tensor, weight: Tensor) -> bool:
     """Return whether shapes are equal, or differ only in how many dimensions of size 1 they have.
 
-    If both have equally many dimensions, a size of 1 in another position is a mistake of the
-    submission.
+    If both have equally many dimensions, the shapes must be equal. A size of 1 in another position
+    is then a mistake of the submission.
     """
     if value.dim() == weight.dim():
         return value.shape == weight.shape

@@ -127,9 +127,10 @@ def _state(standing: Standing) -> str:
 
 
 def _own_configuration(standing: Standing) -> str:
-    """Return the verdict on the reference's own sizes; empty if it passed or was not checked.
+    """Return the verdict at the reference's own sizes, for a submission that is not right.
 
-    A submission that fails at other sizes can still be right at these.
+    The text is "right" for `passed`, because a submission that fails at other sizes can be right at
+    these sizes. The text is empty for a right submission, or if these sizes were not checked.
     """
     if standing.report is None or standing.is_right:
         return ""

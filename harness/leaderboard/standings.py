@@ -56,8 +56,8 @@ class Standing:
     def precision(self) -> Precision | None:
         """The precision class, such as fp32: that of a fresh speed result, or else of the check.
 
-        The class of a speed result also holds at the timed shape. None if the error bound is an
-        estimate, or if nothing was checked or measured.
+        The speed result comes first, because its class also holds at the timed shape. None if
+        the error bound is an estimate, or if nothing was checked or measured.
         """
         if self.verdict == "agrees":
             return None

@@ -212,7 +212,8 @@ def _refuse_constant(name: str) -> float:
 def _whole(digits: str) -> int:
     """Return an integer of a JSON text; it may have at most `_MOST_DIGITS` digits.
 
-    Python raises an error when it converts a much larger integer to a float or to text.
+    The limit excludes much larger integers, for which Python's conversion to a float or to text
+    raises an error.
     """
     if len(digits) > _MOST_DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")

@@ -64,8 +64,8 @@ class Arithmetic:
         roundings: Number of roundings to the format that affect a product: 0, 2 (both operands), or
             3 (both operands and the output).
         accumulation: Unit roundoff with which the products and their sum are computed.
-        extra_terms: A number that is added to n in gamma_n(`accumulation`), to allow for further
-            errors.
+        extra_terms: A number that is added to n in gamma_n(`accumulation`). It admits operands that
+            are split into several TF32 numbers (3xTF32).
         smallest: Absolute error of an operand that is too small for the relative error `roundoff`.
     """
 
@@ -110,8 +110,8 @@ class Expected(Protocol):
     def tried(self) -> Tensor | None:
         """The largest error of each element in a few trials of random rounding; None if unknown.
 
-        A trial changes each result of an operator at random, by at most the error of the least
-        precise number format. The errors are float64, in the output's shape.
+        A trial changes each result of an operator at random, by at most the rounding error of
+        bfloat16. The errors are float64, in the output's shape.
         """
 
 
@@ -125,7 +125,8 @@ class Sums:
             output's shape.
         terms: Number of terms in each element's sum, the bias counting as one; float64, in a shape
             that broadcasts to the output's.
-        largest_operand: Largest absolute value among the inputs, plus that among the weights.
+        largest_operand: Largest absolute value among the inputs, plus the largest among the
+            weights.
         dtype: The dtype that a submission's output must have.
         estimated: The reason why the error bound is only an estimate; empty if the bound is
             rigorous.
@@ -141,8 +142,7 @@ class Sums:
     def bound(self, arithmetic: Arithmetic) -> Tensor:
         """Return the largest error that each element may have.
 
-        It is `largest_error` plus a bound on the error of `value` itself, which is computed in
-        float64.
+        The result is `largest_error` plus a bound on the float64 error of `value` itself.
 
         Args:
             arithmetic: The arithmetic in which a submission computes.
@@ -163,19 +163,19 @@ def largest_error(
 ) -> Tensor:
     """Return the largest error that sums of products may have in an arithmetic.
 
-    With c roundings of unit roundoff v, and n terms that accumulate with unit roundoff u:
+    For c roundings of unit roundoff v, and n terms that accumulate with unit roundoff u:
 
         |error| <= ((1 + v)**c - 1 + gamma_n(u) (1 + v)**c) * magnitude
 
     Operands, products and outputs that are too small for a relative error have an absolute error of
-    at most a = `arithmetic.smallest`. To cover these errors, a (|x| + |w| + 1) is added once for
-    each term and once for the output.
+    at most a = `arithmetic.smallest`. To cover these errors, a * (`largest_operand` + 1) is added
+    to the bound, once for each term and once for the output.
 
     Args:
         arithmetic: The arithmetic of the computation.
         terms: Number of terms in each sum, as in `Sums`.
         magnitude: Sum of the absolute values of the terms, as in `Sums`.
-        largest_operand: Largest |x| plus largest |w|, as in `Sums`.
+        largest_operand: Largest absolute values of both operands, added, as in `Sums`.
 
     Returns:
         Absolute errors; float64, in the magnitude's shape.

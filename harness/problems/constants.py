@@ -177,8 +177,8 @@ def _places(
 def _ones(reader: ast.FunctionDef) -> Iterator[tuple[str, ast.expr]]:
     """Yield name and node of each literal 1 that is a size of a tensor, such as a batch of 1.
 
-    A 1 in the last dimension is left out: it makes a column vector, as a product of a matrix and a
-    vector needs.
+    A 1 in the last dimension is left out, because it makes a column vector, which a product of a
+    matrix and a vector needs.
     """
     for node in ast.walk(reader):
         if isinstance(node, ast.Call):

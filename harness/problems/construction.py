@@ -15,8 +15,8 @@ def own_call(
 ) -> ConstructorCall:
     """Return the call that constructs `ModelNew` with the reference's own arguments.
 
-    It is the call that KernelBench makes, if that call gives the same values to the same parameters
-    of `ModelNew`.
+    KernelBench passes the arguments that `get_init_inputs()` returns. Its call is kept if each
+    argument reaches the parameter of `ModelNew` with the same name as in `Model`.
 
     Args:
         problem: The reference, with the constants of the case.
@@ -24,9 +24,8 @@ def own_call(
         arguments: The reference's own arguments that the submission's constructor takes, by name.
 
     Returns:
-        KernelBench's call, with the arguments that `get_init_inputs()` returns. If the submission
-        orders its parameters differently, lacks some or requires others, a call that passes all
-        `arguments` as keywords.
+        KernelBench's call. If the submission orders its parameters differently, lacks some or
+        requires others, the result is a call that passes all `arguments` as keywords.
     """
     call = problem.init_inputs
     names = problem.parameter_names[: len(call.positional)]
@@ -52,8 +51,8 @@ def call_by_name(
 ) -> ConstructorCall:
     """Return a call with keyword arguments; in half of the cases, it omits default values.
 
-    Only values that equal the default of `Model` are omitted, for parameters that have a default in
-    `ModelNew` too.
+    A value is omitted only if it equals `Model`'s default, and if `ModelNew` does not require the
+    parameter.
 
     Args:
         problem: The reference.

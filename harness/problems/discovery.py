@@ -423,8 +423,8 @@ def _constructor(
         name: The class's name in the file.
         names: The definition of each name.
         seen: The names that led to this one, to detect cycles.
-        without: Base classes known to have no constructor; this call adds others. Each base is
-            examined only once: classes that share bases can have exponentially many paths to them.
+        without: Base classes known to have no constructor; this call adds further ones. So each
+            base is examined only once, although exponentially many paths can lead to a shared base.
 
     Raises:
         UnreadableError: The parameters cannot be read.

@@ -44,7 +44,7 @@ def drawn_alike(
 ) -> tuple[Tensor, ...]:
     """Draw all inputs of a configuration from one distribution.
 
-    For the distribution `exact`, `largest_exact` is the largest integer (`highest` in `exact`).
+    Only the distribution `exact` uses `largest_exact`, the largest integer that it may draw.
     """
     return tuple(
         _draw(distribution, shape, getattr(torch, dtype), generator, largest_exact)
@@ -126,8 +126,9 @@ def exact(shape: tuple[int, ...], generator: Generator, highest: int = LARGEST_E
     Args:
         shape: Shape of the tensor.
         generator: The random generator.
-        highest: The largest absolute value, odd; the smallest is about half of it. If it is too
-            large for float16, all integers are divided by a power of two, so that they are below 1.
+        highest: The largest absolute value, odd; the smallest one is about half of `highest`. If
+            `highest` is too large for float16, all results are divided by a power of two, so that
+            they are below 1.
     """
     lowest = highest // 2 | 1
     odd = _counted((highest - lowest) // 2 + 1, shape, generator).mul_(2).add_(lowest)
@@ -159,8 +160,8 @@ def moved(
 ) -> dict[str, Tensor]:
     """Return the initial weights, with a random number in [0, 0.1) added to each parameter element.
 
-    Initialising the model again might not change its weights. For example, the weights of a norm
-    are always initialised to 1.
+    The model is not just initialised again, because that might not change its weights. For example,
+    the weights of a norm are always initialised to 1.
     """
     weights = as_initialised(model, configuration, generator)
     for name, _ in model.named_parameters():
@@ -231,7 +232,7 @@ def _normal(shape: tuple[int, ...], generator: Generator) -> Tensor:
 def _impulse(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """Return zeros with a single 1 at a random position.
 
-    For a linear model, the output is then one column of its weights, and elsewhere the bias.
+    Each output of a linear layer is then the bias plus at most one weight.
     """
     values = torch.zeros(shape, device=generator.device)
     if not values.numel():
@@ -335,10 +336,10 @@ def _bump(shape: tuple[int, ...], generator: Generator) -> Tensor:
 def _set_ends(values: Tensor, ends: Tensor, generator: Generator) -> None:
     """Set three elements in place: the last of the first row, the first and last of the last row.
 
-    A row is `values[i]`, a slice along dimension 0. Each of the three elements gets its number of
-    `ends`, reduced at random by up to a half so that tensors differ. The reduced numbers have 8
-    bits, so bfloat16 represents them exactly. The rounding error of such large numbers would hide
-    the errors of the other elements.
+    A row is `values[i]`, a slice along dimension 0. The three elements get the three numbers of
+    `ends`, each reduced at random by up to a half so that tensors differ. The reduced numbers have
+    8 bits, so bfloat16 represents them exactly. Otherwise, the rounding error of such large numbers
+    would hide the errors of the other elements.
     """
     size = values[0].numel()
     heights = ends * (1 - _counted(64, (3,), generator) / 128)

@@ -13,11 +13,11 @@ class Factor:
     Attributes:
         name: Name of the operand in reports.
         values: The operand's elements; float32, of any shape.
-        image: Function from new values of this operand to the output that they give with the other
-            operand unchanged; float64.
-        adjoint: The adjoint of `image`, a function from output errors to a tensor in the shape of
-            `values`. For an element of the operand, the result is the sum, over all outputs, of
-            error times the element's coefficient in that output; float64.
+        image: Function that takes new values of this operand and returns the output for them;
+            float64. The other operand is fixed.
+        adjoint: The adjoint of `image`: a function that takes the errors of all outputs and returns
+            a tensor in the shape of `values`; float64. Each element of the result is the sum, over
+            all outputs, of the error times the element's coefficient in the output.
     """
 
     name: str

@@ -180,9 +180,9 @@ def _with_other_layouts(
 ) -> Iterator[Case]:
     """Yield layout cases: the first `grid` case and the problem's `reduced` case.
 
-    A `grid` case belongs to the covering array; the `reduced` case is the reference's
-    configuration, cut down. The inputs of both cases get other memory layouts. Nothing is yielded
-    if the family has no other layouts.
+    Both are yielded again with other memory layouts of their inputs. A `grid` case belongs to the
+    covering array; the `reduced` case is the reference's configuration, cut down. Nothing is
+    yielded if the family has no other layouts.
     """
     if not problem.family.arrangements:
         return
@@ -270,7 +270,7 @@ def searched_case(problem: Problem, configuration: Configuration, seed: int) -> 
 
 
 def case_called(problem: Problem, submission: Submission, name: str, seed: int) -> Case | None:
-    """Return the case that a search calls `name`, or None if `name` is not an id of a search."""
+    """Return a search's case with the id `name`; None if `name` is not an id of a search."""
     taken = taken_by(submission, problem)
     spelled = name.removeprefix(_SEARCHED)
     configuration = problem.family.spelled(spelled, taken) if spelled != name else None
@@ -364,7 +364,7 @@ def _key(case: Case) -> str:
 def fresh_seed() -> int:
     """Return a random seed of 63 bits, too many to find by trial.
 
-    The process that runs the submission receives values derived from this seed.
+    A submission could otherwise find the seed, because its process receives values derived from it.
     """
     return secrets.randbits(63)
 

@@ -23,7 +23,7 @@ class Computation(Protocol):
 
     @property
     def scale(self) -> float:
-        """An upper bound on the absolute sum of up to `terms` terms, with or without a mistake."""
+        """An upper bound on the sum of an output's absolute terms, with or without a mistake."""
 
     @property
     def work(self) -> int:

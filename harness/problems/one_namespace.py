@@ -67,7 +67,8 @@ def shared_in(problem: Problem, configuration: Configuration, submission: str) -
 def _constants_of(problem: Problem, configuration: Configuration) -> dict[str, int]:
     """Infer the reference's constants from the arguments and input shapes of a configuration.
 
-    A constant's value is that of an argument or a size that changes together with the constant.
+    A constant's value is read from an argument or an input size that equals the constant and
+    changes with it.
     """
     own, now = _sizes(problem), _sizes(configuration)
     found = {}

@@ -46,8 +46,9 @@ class Work:
 
     Attributes:
         numbers: The larger of two counts, plus the number of elements in the model's buffers. The
-            first count has the elements of the inputs, the elements of the operators' results, and
-            the multiplications. The second has the elements of the model's parameters.
+            first count adds the elements of the inputs, the elements of the operators' results, and
+            the multiplications. The second count is the number of elements in the model's
+            parameters.
         operations: The operators that the call runs, in their order.
     """
 
@@ -127,15 +128,15 @@ def work_of(
 def is_stretched(operations: Sequence[Operation], own: Sequence[Operation], least: int = 2) -> bool:
     """Return whether a call broadcasts a size 1 over a size to which it should be equal.
 
-    In the reference's own call, the two sizes are equal. A call with other sizes then works by
-    accident, as torch broadcasts size 1 to any size. An example is a mask for one step and a
-    sequence of 31 steps.
+    Two sizes should be equal if they are equal in the reference's own call. If one of them is 1 in
+    another call, that call works only by accident: torch broadcasts size 1 to any size. An example
+    is a mask for one step and a sequence of 31 steps.
 
     Args:
         operations: The operators of a call with other sizes.
         own: The operators of the reference's own call. If the two calls combine elements by
             different operators, the result is False.
-        least: Sizes of the reference's own call below this one are ignored.
+        least: Sizes of the reference's own call that are smaller than `least` are ignored.
     """
     joining, were_joining = ([x for x in each if x.met] for each in (operations, own))
     if [x.name for x in joining] != [x.name for x in were_joining]:
@@ -158,7 +159,7 @@ def _is_stretched(
 
 
 def _dimensions(shapes: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-    """Yield, for each dimension from the last to the first, the sizes of all shapes in it.
+    """Yield the sizes of all shapes in one dimension, for each dimension from last to first.
 
     A shape with fewer dimensions has size 0 in the dimensions that it lacks.
     """
@@ -196,7 +197,7 @@ _MOST_KNOWN = 1 << 15
 def _shapes() -> dict[Hashable, Any]:
     """Return the shared cache of result shapes.
 
-    This cache and the cache of operations are emptied when they exceed 32,768 entries.
+    This cache and the cache of operations are each emptied when they exceed 32,768 entries.
     """
     for cache in (_SHAPES, _OPERATIONS):
         if len(cache) > _MOST_KNOWN:

@@ -62,7 +62,8 @@ def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
     """Yield the reference's own configuration with smaller sizes, such that a call is quick.
 
     All sizes are cut to a common limit. A constant whose name contains `batch` or `head` is cut to
-    4, because a larger value repeats the same work. If it must equal another size, it is not.
+    4, because a larger value repeats the same work. Such a constant is not cut to 4 if the
+    reference would then accept no sizes, because it may have to equal another size.
 
     Yields:
         The largest quick configuration, then smaller ones.
@@ -105,7 +106,7 @@ def _cut(own: Mapping[str, int], cuts: Sequence[int]) -> Iterator[Constants]:
 
 @dataclass(frozen=True)
 class _Company:
-    """Values for the other constants of a configuration in which one constant, the lead, is given.
+    """Values for all constants of a configuration except the lead, a constant with a given value.
 
     Attributes:
         least: The smallest sizes that the reference accepts; None if even these are too much work.
@@ -225,7 +226,10 @@ def _all_small(sizes: Sizes) -> Iterator[Configuration]:
 
 
 def _is_size(name: str, own: int) -> bool:
-    """Return whether a constant is a size: `own` is at least 16, or its name has batch or head."""
+    """Return whether a constant with the value `own` in the reference's file is a size.
+
+    A size is at least 16, or its name contains `batch` or `head`.
+    """
     return own >= _LEAST_SIZE or _REPEATS.search(name) is not None
 
 
@@ -254,8 +258,9 @@ def _values(sizes: Sizes, name: str, *, is_cut: bool) -> tuple[int, ...]:
 def _least(sizes: Sizes) -> Constants | None:
     """Return the smallest constants that the reference accepts; None if all are too much work.
 
-    All sizes are cut to a common limit, and then each size further. A common limit alone is not
-    enough: a window of 11 does not fit into 5 rows.
+    All sizes are cut to a common limit, and then each size is cut further if possible. A common
+    limit alone is not enough, because some sizes may have to be larger. For example, a window of 11
+    does not fit into 5 rows.
     """
     for least in _cut(sizes.constants, _CUTS[::-1]):
         if sizes.is_within(least, _MOST_WORK_OF_WIDE) and sizes.configuration(least):

@@ -70,7 +70,7 @@ class Problem:
         family: The family: it makes cases and error bounds for references of this kind.
         init_inputs: The result of `get_init_inputs()`, as positional and keyword arguments.
             KernelBench calls `Model` and `ModelNew` with exactly these arguments.
-        constants: The integers in the file that its inputs or arguments are made from, by name
+        constants: The integers in the file from which `inputs` or `arguments` are made, by name
             (`constants.constants_of`).
         numbers: The values of `get_inputs()` that are not tensors, by their position.
         get_inputs: The file's `get_inputs`, called so that devices named in it are ignored.
@@ -479,9 +479,9 @@ class _RandomOperatorFinder(WatchingShapes):
 def _raised_with_values(problem: Problem, on_meta: Exception) -> Exception | None:
     """Return the exception that forward raises on the CPU after it failed on the meta device.
 
-    The result is None if forward succeeds on the CPU. A call of many numbers is not made, since it
-    would take long, and most shape errors show on the meta device. The result is then `on_meta`, or
-    None if that is a NotImplementedError.
+    The result is None if forward succeeds on the CPU. A call with very many numbers is not made: it
+    would take long, and most shape errors show on the meta device. For such a call, the result is
+    `on_meta`, or None if `on_meta` is a NotImplementedError.
     """
     numbers = sum(math.prod(spec.shape) for spec in problem.inputs)
     if numbers + count_weights(problem.model, problem.arguments) > MOST_NUMBERS:

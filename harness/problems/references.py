@@ -28,7 +28,8 @@ def load_references(paths: Iterable[Path]) -> tuple[Problem, ...]:
     """Load each reference file in `paths`, or in a folder of `paths`.
 
     Raises:
-        ProblemError: A file is not a reference, a folder contains none, or two have the same name.
+        ProblemError: A file is not a reference, a folder contains no reference, or two references
+            have the same name.
     """
     problems: dict[str, Problem] = {}
     for file in reference_files(paths):

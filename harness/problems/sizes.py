@@ -91,8 +91,8 @@ class ProblemSizes:
         The result is False in three more cases:
 
         - The reference does not accept the constants.
-        - torch broadcasts a size 1, such as that of a mask of one row and column, over a size that
-          it should equal. The reference then accepts the constants only by accident.
+        - torch broadcasts a size 1 over a size to which it should be equal, as with a mask of one
+          row and one column. The reference then accepts the constants only by accident.
         - The call runs too many operators. Larger constants are then not tried again, as they make
           no loop shorter.
         """
@@ -206,8 +206,8 @@ def _own_operations(own: Problem) -> Sequence[Operation]:
 def _may_be_2(own: Problem, name: str) -> bool:
     """Return whether the reference accepts a 2 for one constant of 1, with all others unchanged.
 
-    The result is False if torch then broadcasts another size of 1 over the 2. In that case, the 1
-    states a broadcast.
+    The result is False if torch then broadcasts another size of 1 over the 2. Such a broadcast
+    shows that the constant of 1 stands for a dimension that is broadcast.
     """
     operations = _own_operations(own)
     try:
@@ -222,9 +222,9 @@ def _may_be_2(own: Problem, name: str) -> bool:
 def _works(own: Problem, constants: _Constants) -> bool:
     """Return whether the reference accepts the constants, by a call in float64 on the CPU.
 
-    The expected outputs are computed in the same way. On the meta device, or in float32, torch
-    accepts more constants. The result is False for an empty output, as it checks nothing, and for
-    too much work.
+    The expected outputs come from calls of this kind. A call on the meta device or in float32 does
+    not suffice, because torch accepts more constants there. The result is False for an empty
+    output, which checks nothing, and for too much work.
     """
     if not _work(own, constants).is_within(_MOST_TRIED):
         return False

@@ -2,7 +2,7 @@
 
 All values come from `torch.Generator`s whose seeds derive from the case's seed. So a run can be
 replayed from the case alone, on any machine. The generators are on the CPU, except for inputs of
-gigabytes, which only a GPU runs.
+gigabytes, which are only used on a GPU.
 """
 
 import hashlib
@@ -102,7 +102,7 @@ def _runs_for(problem: Problem) -> tuple[tuple[Run, ...], tuple[str, ...]]:
 
 
 def _runs_that_differ(problem: Problem, configuration: Configuration | Problem) -> Iterator[Run]:
-    """Yield the family's runs; the one with sparse weights only if the model has matrices."""
+    """Yield the family's runs, but runs with sparse weights only if the model has matrices."""
     for run in problem.family.runs:
         if run.weights != "D" or _has_matrices(problem.at(configuration.constants), configuration):
             yield run
@@ -157,11 +157,11 @@ def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> boo
 def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
     """Return a case's calls on one instance of `ModelNew`, in an order drawn from the secret seed.
 
-    Every run (set of input values) has one call. Some cases also repeat a call, or repeat one with
-    a number replaced. The cases of the problem's own configuration (the sizes in its file) do both.
-    Cases labelled `aimed`, `layout` or `vast` have one run only, since the other cases try all
-    runs. That run does not use the distribution `exact`, whose numbers are so large that a missing
-    bias could pass for rounding.
+    Every run (set of input values) has one call. Some cases have a further call that repeats a run,
+    or one that repeats a run with a number replaced. Cases of the problem's own configuration (the
+    sizes in its file) have both. Cases labelled `aimed`, `layout` or `vast` have one run only,
+    since the other cases try all runs. This run does not use the distribution `exact`, whose
+    numbers are so large that a missing bias could pass for rounding.
     """
     first_run = runs_for(problem)[0]
     if case.label == "aimed":
@@ -200,7 +200,8 @@ def calls_for(problem: Problem, case: Case) -> tuple[Call, ...]:
 def _ways_of_vast(case: Case) -> tuple[Arrangement, ...]:
     """Return the arrangements of very large inputs (vast.py) for a case.
 
-    For several channels this is `wide` only: the other arrangements would exceed the address space.
+    With several channels, the only arrangement is `wide`: all others would exceed the address
+    space.
     """
     has_channels = math.prod(case.input_shapes[0][1:-1]) > 1
     return tuple(way for way in VAST if (way == "wide") == has_channels)
@@ -256,7 +257,7 @@ def output_shapes(problem: Problem, case: Case) -> tuple[tuple[int, ...], ...]:
 
 
 def numbers_given(problem: Problem, case: Case) -> int:
-    """Return how many elements a case's weights and inputs have, without making these."""
+    """Return how many elements a case's weights and inputs have, without making the tensors."""
     inputs = sum(map(math.prod, case.input_shapes))
     return inputs + count_weights(problem.model, case.arguments)
 
@@ -264,7 +265,8 @@ def numbers_given(problem: Problem, case: Case) -> int:
 def elements_of(problem: Problem, case: Case) -> int:
     """Return how many elements a case's inputs and outputs have.
 
-    If the output shapes cannot be found, the outputs count as many elements as the inputs.
+    If the output shapes cannot be found, the outputs count as having as many elements as the
+    inputs.
     """
     inputs = sum(math.prod(shape) for shape in case.input_shapes)
     try:

@@ -71,8 +71,8 @@ class Vast:
     def places(self) -> tuple[float, ...]:
         """Relative positions of the middles of the output's parts, from 0 to 1.
 
-        First come positions along the very long dimension. If there are several channels, positions
-        in the whole output follow: those in the first, the middle and the last channel.
+        Positions along the very long dimension come first. If there are several channels, positions
+        in the whole output follow, for the parts in the first, the middle and the last channel.
         """
         length = self.output_shape[self.along]
         along = [(start + self.output_part / 2) / length for start in self.output_starts]
@@ -100,9 +100,9 @@ def _of_rows(shape: Shape, output: Shape) -> Vast:
     """Return the shapes and parts of an input of very many rows; its parts are single rows.
 
     If input and output are of similar size, both have more than 2**32 elements; otherwise only the
-    larger one has. One of the two exceeds 2**32 elements by at most two rows, so a count that wraps
-    at 32 bits is at most two rows. The launch of such a kernel is so small that the simulator runs
-    all its blocks.
+    larger one has. One of the two exceeds 2**32 elements by at most two rows. A kernel whose count
+    of elements wraps at 32 bits therefore counts at most two rows. Its launch is so small that the
+    simulator runs all blocks.
     """
     widths = math.prod(shape[1:]), math.prod(output[1:])
     are_alike = max(widths) < 2 * min(widths)

@@ -114,7 +114,7 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Send the session's seed to a process of pytest-xdist, so that all use the same seed."""
+    """Send the session's seed to a process of pytest-xdist; all processes use the same seed."""
     node.workerinput["harness_seed"] = node.config.stash[OPTIONS].seed
 
 
@@ -135,7 +135,7 @@ def pytest_collect_file(
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Collect a submission as a `SubmissionFile`.
 
-    Without this, pytest would collect the file as a test module, and import it.
+    Without this hook, pytest would collect the file as a test module, and import it.
     """
     others = yield
     if _mentions_model_new(file_path) and why_no_name(file_path.stem):
@@ -319,10 +319,10 @@ def _generate_speed_tests(metafunc: pytest.Metafunc, file: SubmissionFile) -> No
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep only one speed test of each baseline on each problem, after all other tests.
+    """Keep only one speed test of each baseline on each problem, and run it after other tests.
 
-    Each submission is timed together with all baselines. The baselines' rows in pytest-benchmark's
-    table come from one of these measurements.
+    Each submission is timed together with all baselines, so there is a test of a baseline for each
+    submission. One test is enough for the baseline's row in pytest-benchmark's table.
     """
     baselines: dict[tuple[str, str], pytest.Item] = {}
     others = []
@@ -561,7 +561,7 @@ def _finish(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take over the reports of an ended pytest-xdist process, and end the session on its error."""
+    """Take over the reports of an ended pytest-xdist process; end the session on MachineError."""
     output = getattr(node, "workeroutput", {})
     pages.take(node.config, output)
     machine.take(output)

@@ -86,9 +86,9 @@ def _found(
 ) -> Iterator[Path]:
     """Yield each file that may be untrusted and from which pytest would take settings or code.
 
-    These are the settings file that pytest selected, imported plugins, and files above or below the
-    given paths. In folders above a path, pytest runs every conftest file, but reads no settings
-    file except the one that it selected. So the other settings files in these folders do no harm.
+    The files are the settings file that pytest selected, imported plugins, and settings files at or
+    below the given paths. Programs, such as conftest.py, above or below the paths are yielded too.
+    Other settings files above a path are left out, because pytest does not read them.
     """
     if chosen is not None:
         # pytest also searches the folder of --reference for settings. They are the user's own,

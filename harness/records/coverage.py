@@ -39,8 +39,8 @@ class Coverage:
         missed: Lines that ran in no case.
         unset: Lines that may read a variable which nothing has set. A correct kernel may contain
             such a line if that read never happens.
-        branches: The branches of kernels that ran, those of one line in program order. The compiler
-            itself adds some, such as those of a division or of an unrolled loop.
+        branches: The branches of all kernels that ran; branches of one line are in program order.
+            The compiler itself adds some branches, such as those of a division or an unrolled loop.
     """
 
     reached: tuple[int, ...]
@@ -69,9 +69,9 @@ class Coverage:
     def one_way(self, source: str) -> str:
         r"""Return the source lines whose conditions have only ever gone one way, as text.
 
-        The branches of one line count together, since an unrolled loop has several for each
-        condition. Branches that the compiler adds, such as those of a division, are on lines
-        without a condition.
+        The branches of one line count together, since an unrolled loop has several branches
+        for each condition. Branches that the compiler adds, such as those of a division, are on
+        lines without a condition.
 
         >>> ways = Branch(1, True, True), Branch(2, False, True), Branch(3, False, True)
         >>> Coverage((), (), (), ways).one_way("if (a)\nif (b)\nx / y")

@@ -38,7 +38,7 @@ def failing_findings(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def describe_finding(finding: Finding) -> str:
-    """Return one line: the check, its message, and the place in the source and the grid."""
+    """Return one line: the check, the message, the kernel, the source line, block and thread."""
     check = finding.check if finding.is_failing else f"{finding.check} ({finding.severity})"
     if not finding.kernel:
         return f"{check}: {finding.message}"

@@ -1,4 +1,4 @@
-"""Reports as JUnit XML, with the test names that pytest gives them (its `xunit2` family)."""
+"""Reports as JUnit XML, with the test names of pytest's own JUnit reports (family `xunit2`)."""
 
 from __future__ import annotations
 

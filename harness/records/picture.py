@@ -1,4 +1,4 @@
-"""Maps of a wrong output whose size is limited, whatever the output's size."""
+"""Maps of a wrong output: the size of a map is limited, however large the output is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class View:
 
     An output is shown as pages. Rows and columns of a page are the output's last two dimensions;
     the pages are all dimensions before them, flattened in order. A write outside the output appears
-    in rows above the first page or below the last page, as it lies in memory.
+    in rows above the first page if it lies before the output in memory, else below the last page.
 
     Attributes:
         pages: Numbers of the pages that are shown.

@@ -39,7 +39,7 @@ def headline(report: Report) -> str:
 def rest_of_headline(report: Report) -> Iterator[str]:
     """Yield the report's whole message if `headline` cuts its line.
 
-    A right submission has no message; yield the whole uncut headline for it.
+    A right submission has no message, so the whole uncut headline is yielded instead.
     """
     whole = _whole_headline(report)
     if whole != headline(report):

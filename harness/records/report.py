@@ -112,7 +112,8 @@ class CaseReport:
         worst: The largest error as a fraction of the fp32 bound.
         wrong_runs: Names of the runs (sets of inputs and weights) with a wrong output.
         comparison: Comparison of the first wrong output; None if no output is wrong.
-        findings: Findings of the sanitizers, and of the checks for own work and changed state.
+        findings: Findings of the sanitizers and of the integrity checks, such as the check for own
+            work.
         diagnosis: The known mistake that explains the failure; empty if none fits.
         detail: Further information, in several lines, such as a traceback or a compiler's output.
         seconds: Duration of the case.
@@ -127,8 +128,9 @@ class CaseReport:
             not finite or has a wrong shape, dtype or device.
         limits: The other classes' bounds in the first run, as multiples of the fp32 bound, at the
             element with the largest fp32 bound.
-        picture: Maps of the first wrong output. Only some cases have one: the smallest failing
-            case, a case that shows more, and the first case of each other kind of failure.
+        picture: Maps of the first wrong output. None for most cases. The smallest failing case and
+            the failing case whose output shows most can have a picture. So can one case of each
+            other kind of failure, for up to three kinds.
     """
 
     id: str
@@ -178,8 +180,9 @@ class Report:
         own_configuration: The verdict on the problem's own configuration (the arguments and sizes
             in the reference's file); None if that was not among the cases.
         smallest_failure: Id of the failing case that is easiest to follow by hand. It is chosen
-            among the cases with the report's verdict that fail like the problem's own
-            configuration, or else like most of them.
+            among the cases with the report's verdict that fail in the same way as the problem's own
+            configuration. If that has another verdict, the case is chosen from the most frequent
+            kind of failure.
         other_failures: Other kinds of failure, in other cases.
         builds: The extensions that were compiled.
         cases: Results of the cases.
@@ -238,7 +241,8 @@ class Report:
     def worst(self) -> float | None:
         """The largest error of all cases as a fraction of the fp32 bound.
 
-        None if no error is known, or if one has a bound of 0, as in an output stored as float16.
+        None if no error is known, or if some element has an error and a bound of 0. The latter
+        happens, for example, where a right output is stored as float16.
         """
         worst = max((c.worst for c in self.cases if c.worst is not None), default=None)
         return None if worst == math.inf else worst
@@ -248,8 +252,8 @@ class Report:
         """The share of the work that the submission's own kernels did; None if unknown.
 
         It is the share in the problem's own configuration, or if that did not run, the smallest
-        share of all cases. In a case with a tiny output, a bias or a scaled input is a large part
-        of the work.
+        share of all cases. Smaller cases say less: if the output is tiny, adding a bias or scaling
+        an input is a large part of the work.
         """
         own = [c.own_work for c in self.cases if c.label in OWN and c.own_work is not None]
         known = own or [c.own_work for c in self.cases if c.own_work is not None]

@@ -25,7 +25,7 @@ class Requirements:
     def unmet(self, report: Report) -> Iterator[str]:
         """Yield one line for each requirement that a right report does not meet.
 
-        A report that is not right fails by itself, and yields nothing.
+        Nothing is yielded for a report that is not right, because such a report fails anyway.
         """
         if not report.is_right:
             return

@@ -44,7 +44,8 @@ _MEANINGS: Mapping[str, str] = {
 def sketch(report: Report, columns: int, *, colour: bool) -> Iterator[str]:
     """Yield lines that show where a failing case's output is wrong; none if no case has a picture.
 
-    The smallest failing case is shown, or another one if its picture has too few cells.
+    The smallest failing case is shown. If the picture of that case has too few cells, another
+    failing case is shown.
 
     Args:
         report: The report.
@@ -82,10 +83,9 @@ def _is_wrong(view: View, page: int) -> bool:
 
 
 def _first(picture: Picture, view: View, page: int) -> Iterator[str]:
-    """Yield the index of the first element that a view shows of a page, as text.
+    """Yield the index of a view's first element on a page: one text for each dimension.
 
-    Each text is the index in one dimension. The number of a page is the flattened index of all
-    dimensions but the last two.
+    A page's number is the flattened index of all dimensions but the last two.
     """
     index: list[int] = []
     number = view.pages[page]

@@ -148,6 +148,6 @@ def _folders_below_writable(shown: Iterable[Path]) -> list[str]:
 def _both_names(paths: Sequence[Path]) -> list[Path]:
     """Return two paths for each given path: absolute, and with symbolic links resolved.
 
-    Programs use either.
+    A program may open a file under either path.
     """
     return [name for path in paths for name in (path.absolute(), path.resolve())]

@@ -176,7 +176,8 @@ class Forked(Confined):
         """Kill the program's process and its process group, if there is no sandbox.
 
         With a sandbox this is not needed, because the end of a sandbox kills all its processes. The
-        guard keeps the process number reserved until its pipe is closed.
+        number cannot belong to another process, because the guard keeps it reserved until the
+        guard's pipe is closed.
         """
         with contextlib.suppress(ProcessLookupError):
             # The process may not have created its group yet.

@@ -81,7 +81,7 @@ def why_not() -> str:
 
 
 def why_open() -> str:
-    """Return why a layer does not hold on this machine, with a remedy; "" if unknown."""
+    """Return why some layer of the sandbox does not hold here, with a remedy; "" if unknown."""
     return bubblewrap.why_not_usable() or population.why_not()
 
 

@@ -1,8 +1,8 @@
 """Entry of a process into an existing sandbox's namespaces, and the drop of its privileges.
 
 bubblewrap created the namespaces; the entering process ends up confined like bubblewrap's own
-command. The steps are those of nsenter(1) and of bubblewrap's `--cap-drop ALL`. Their constants are
-from Linux's <linux/sched.h>, <linux/prctl.h> and <linux/capability.h>.
+command. The steps are those of nsenter(1) and of bubblewrap's `--cap-drop ALL`. The constants in
+this module are from Linux's <linux/sched.h>, <linux/prctl.h> and <linux/capability.h>.
 """
 
 from __future__ import annotations

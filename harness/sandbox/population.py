@@ -29,7 +29,8 @@ def limit(first: int, most: int) -> None:
 
     For an ordinary user, RLIMIT_NPROC is set. The kernel does not apply RLIMIT_NPROC to root. For
     root, the largest process number of the PID namespace is lowered, so that no number is left for
-    a further thread. If the kernel is too old for that, root's threads are not limited.
+    a further thread. On kernels that have only one such number for the whole machine, root's
+    threads are not limited.
 
     Args:
         first: Number of the sandbox's first process (its process 1), as this process sees it.

@@ -95,7 +95,7 @@ def _limits(limits: Limits) -> str:
 def _starts_threads(count: int) -> bool:
     """Return whether this process can start `count` threads.
 
-    The kernel counts threads as processes.
+    The kernel counts threads as processes, so the result is also true of processes.
     """
     threading.stack_size(_STACK_BYTES)
     end = threading.Event()

@@ -69,7 +69,8 @@ class TimedSubmission:
     """A submission to time; its device process makes the kernel launches and times them.
 
     Raises (when it is made):
-        ContenderError: The submission raises an exception, or its weights do not fit.
+        ContenderError: The submission raises an exception, or its parameters do not fit the
+            reference's weights.
         WorkerFailure: Its worker died or took too long.
     """
 
@@ -153,7 +154,10 @@ class TimedBaseline:
     def time(
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
     ) -> Sample:
-        """Time one call; `moved` is ignored: a baseline's inputs are always in the same window."""
+        """Time one call; `moved` is ignored.
+
+        The inputs of a baseline are always at the start of the GPU memory shared with its worker.
+        """
         del moved
         window = own_window()
         placed = window.put(inputs, room=self._output_bytes)

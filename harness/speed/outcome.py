@@ -57,9 +57,9 @@ def speed_result(report: Report, precision: Precision, measured: Measurement) ->
 def fastest_of_class(baselines: Mapping[str, Timing], precision: Precision) -> str:
     """Return the name of the fastest baseline in the arithmetic that suits a precision class.
 
-    A submission of the class `fp32` is compared only with fp32 baselines. One of any other class is
-    compared with TF32 baselines, because TF32 is the least precise arithmetic in which the
-    reference is timed.
+    A submission of the class `fp32` is compared only with fp32 baselines. A submission
+    of any other class is compared with TF32 baselines, because TF32 is the least precise arithmetic
+    in which the reference is timed.
 
     Raises:
         ContenderError: No baseline of that arithmetic was timed.

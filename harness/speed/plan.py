@@ -32,9 +32,9 @@ class SpeedPlan:
     """A speed measurement to make.
 
     Attributes:
-        request: A request for the first entry's file on the reference. The file's `ModelNew`
-            decides which constructor arguments are passed. The request also has the settings of
-            builds and the deadlines. Its cases are not used.
+        request: A request for the first entry's file on the reference. `ModelNew` in that
+            file decides which constructor arguments are passed. The request also has the settings
+            of builds and the deadlines. The request's cases are not used.
         entries: The submissions to time.
         kinds: The kinds of baseline to time, such as `eager`.
         seconds: Most seconds that the rounds may take together.

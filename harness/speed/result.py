@@ -112,8 +112,8 @@ class SpeedResult:
             in 10^9 bytes a second.
         harness: Version of the harness.
         measured_at: Time of the measurement, in UTC and ISO 8601.
-        looks: State of the GPU after each round, in order; empty in older results, which do not
-            have it.
+        looks: State of the GPU after each round, in order; empty in older results, which lack
+            this field.
     """
 
     submission: str

@@ -14,8 +14,9 @@ class Reward:
     """The score of a submission, and the facts that it comes from.
 
     Attributes:
-        value: 0 if the submission is wrong. If a speed without findings was measured, the lower end
-            of the speedup's 95 % interval, so that noise is not rewarded. Otherwise 1.
+        value: 0 if the submission is wrong. 1 if it is right, and no speed without findings was
+            measured. Otherwise the lower end of the speedup's 95 % interval, so that noise is not
+            rewarded.
         is_right: True if none of the cases that ran is wrong.
         precision: The most precise class (fp32, tf32, ...) whose error bound held in every case;
             None if unknown.

@@ -54,8 +54,8 @@ class Stage:
         """Time one call of a contender with new input values; raise the contender's errors.
 
         In about half of the calls, the inputs are at the same addresses as in the call before. A
-        submission that caches results by address is wrong in these calls. One that still reads an
-        earlier address is wrong in the others.
+        submission that caches results by address is wrong in these calls. A submission that still
+        reads the earlier address is wrong in all other calls.
         """
         self._generator.manual_seed(secrets.randbits(63))
         for tensor in self._inputs:

@@ -1,6 +1,6 @@
 """Checks of the outputs of timed calls: a checksum for every call, a full comparison for some.
 
-The checksum is Freivalds' idea (1977) for a linear map y = A x. It uses random signs r that the
+The checksum applies Freivalds' idea (1977) to a linear map y = A x. It uses random signs r that the
 submission never sees. <r, y> must equal <A' r, x>, where A' is the adjoint, which is applied once.
 So a check reads x and y once, and its cost does not depend on the cost of A.
 
@@ -47,7 +47,7 @@ class Checksum:
         precision: Precision,
         device: torch.device,
     ) -> None:
-        """Draw random signs for outputs of a shape, and compute the error that a class allows."""
+        """Draw random signs for outputs of a shape; compute the error that `precision` allows."""
         # torch's default generators start from a public seed, so the seed is drawn here.
         secret = torch.Generator(device).manual_seed(secrets.randbits(63))
         drawn = torch.randint(
@@ -99,6 +99,6 @@ class FullCheck:
     device: torch.device
 
     def comparison(self, inputs: tuple[Tensor, ...], output: Tensor) -> Comparison:
-        """Compare an output with the oracle's, by element, within the error bounds of a check."""
+        """Compare each element of an output with the oracle's, by the error bounds of a check."""
         values = Values(self.weights, inputs)
         return judge(self.problem, self.case, _RUN, values, output, self.device)

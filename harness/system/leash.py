@@ -1,7 +1,7 @@
 """Start of programs that end when the process that started them ends, even if it is killed.
 
 The command line from `command` runs this file before the program: `leash.py PARENT SIGNAL PROGRAM
-...`. This file asks the kernel for a signal at the parent's death (`prctl(2)`, PR_SET_PDEATHSIG)
+...`. This file asks Linux for a signal at the parent's death (`prctl(2)`, PR_SET_PDEATHSIG)
 and then executes the program. A `preexec_fn` of subprocess could do the same, but may deadlock,
 because other threads may hold locks at the fork.
 """
@@ -24,8 +24,8 @@ _EXIT_SECONDS = 5.0
 def command(program: Sequence[str], when_alone: signal.Signals = signal.SIGTERM) -> list[str]:
     """Return a command line for a program that gets signal `when_alone` once this process ends.
 
-    The kernel also sends the signal when the thread that started the program ends. So this thread
-    must wait for the program.
+    Linux also sends the signal when the thread that started the program ends. So that thread must
+    wait for the program.
     """
     own = str(Path(__file__).resolve())
     # -I and -S keep the user's packages and the current folder off the import path.
@@ -67,7 +67,7 @@ def end(process: subprocess.Popen[str], seconds: float = _EXIT_SECONDS) -> None:
 
 
 def main(parent: int, number: int, program: Sequence[str]) -> None:
-    """Ask the kernel for signal `number` when the parent ends, and execute the program."""
+    """Ask Linux for signal `number` when the parent ends, and execute the program."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
         # The parent ended before prctl took effect, so that the signal would never come.

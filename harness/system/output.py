@@ -59,8 +59,9 @@ class FaultTolerantWriter:
     """Writes to several destinations; reports the errors of one and continues with the others.
 
     If a destination fails (full disk, no permission), the error is reported once, and the
-    destination is skipped from then on. If only one file fails (such as an invalid name), the error
-    is reported, and the next file is written.
+    destination is skipped from then on. If the error concerns only one
+    file of a destination (such as an invalid name), it is reported. The destination's next file is
+    then still written.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:

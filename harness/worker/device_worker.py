@@ -320,8 +320,8 @@ class DeviceWorker(Worker):
     def _within(self, step: Step, limit: float, ask: Callable[[float], Message]) -> Message:
         """Call `ask`, which sends the device a request, with a deadline; return the answer.
 
-        The time counts towards the worker's limit. The worker can keep its device busy with
-        kernels, or with a call of which it sends only half.
+        The time counts towards the worker's limit, because the worker can keep its device busy. It
+        can do so with kernels, or by sending only half of a call.
         """
         within = self._left.steps.limit(limit)
         start, self._served_seconds = time.monotonic(), 0.0

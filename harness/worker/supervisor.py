@@ -287,7 +287,7 @@ class Worker(ABC):
     def _answer(self, deadline: float, max_tensor_bytes: int) -> Message:
         """Return the worker's next answer, and serve the requests that the worker sends before it.
 
-        The time that the supervisor takes to serve them is added to the deadline.
+        The time that the supervisor takes to serve these requests is added to the deadline.
         """
         while True:
             deadline = self._await_message(deadline)
@@ -308,7 +308,7 @@ class Worker(ABC):
         return deadline
 
     def _pause_since(self, start: float) -> float:
-        """Return the seconds since `start`, and record them as time that the worker has waited."""
+        """Return the seconds since `start`, and count them as time that the worker has waited."""
         seconds = time.monotonic() - start
         self._paused += seconds
         return seconds

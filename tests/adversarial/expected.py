@@ -43,11 +43,12 @@ class Cheat:
             pass. None if it must not pass.
         notes: Regular expression that the report's notes must match if the cheat passes.
         only_on_gpu: Reason why the trick works only on a GPU; empty if it works on the simulator.
-        on_gpu: Regular expression that the cheat's speed test must match on a GPU.
+        on_gpu: Regular expression that the report's text or the speed test's findings must match
+            on a GPU.
         unlike_naive: Reason why naive.py is not fooled by the cheat; empty if it is fooled.
-        cases: Number of cases to check the cheat in, out of the two that the tests use for all
-            cheats. It is 1 for a cheat that ends its worker in each case.
-        only_case: Id of the only case that shows the cheat; empty if those two cases show it.
+        cases: Number of cases to check the cheat in. The tests use the same two cases for all
+            cheats, but only the first for a cheat that ends its worker in each case.
+        only_case: Id of the only case that shows the cheat; empty if the usual cases show it.
         needs_sandbox: True if only a sandbox prevents the attack.
     """
 

@@ -78,7 +78,7 @@ def honest() -> Mapping[str, Outcome]:
 
 @pytest.mark.parametrize("name", thorough_but(QUICK, CHEATS))
 def test_cheat_is_caught(request: pytest.FixtureRequest, name: str) -> None:
-    """Each cheat gets a verdict and a message of those that expected.py lists for it."""
+    """The harness's report on each cheat is one that expected.py allows for this cheat."""
     why = why_skipped(name)
     if why:
         pytest.skip(why)

@@ -107,7 +107,7 @@ def test_own_header_is_watched(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_readable_file_is_watched_however_it_is_read(tmp_path: Path) -> None:
-    """A change of a readable file that only an assembler includes makes a new build.
+    """A change of a `--readable` file that only an assembler includes makes a new build.
 
     Compilers do not list such a file as a dependency.
     """
@@ -164,7 +164,7 @@ def test_commands_that_make_nothing_are_said_to(tmp_path: Path) -> None:
 def test_precompiled_header_that_failed_is_tried_again(tmp_path: Path) -> None:
     """If a submission's deadline ends the build of a precompiled header, nothing is stored.
 
-    The next submission has a deadline of its own.
+    So the next submission, which has a deadline of its own, builds the header again.
     """
     asked = Extension("small", (("main.cpp", "#include <torch/extension.h>\n"),))
     with pytest.raises(CompileTimeout):
@@ -203,7 +203,7 @@ def test_what_reads_unseen_files_is_built_in_every_run(
 @pytest.mark.thorough
 @pytest.mark.parametrize("flag", ["-Tmain.cpp", "-Wl,--version-script,main.cpp", "main.cpp.o"])
 def test_refusal_of_what_reads_unseen_files_is_one_runs(tmp_path: Path, flag: str) -> None:
-    """A compile error is stored for one run only if files that the harness does not see may matter.
+    """A compile error is reused in its own run only, if files unknown to the harness may cause it.
 
     Examples of such files are linker scripts and object files.
     """
@@ -243,7 +243,8 @@ def test_build_without_a_sandbox_is_nothing_for_one(
 def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
     """A change of a source file beside a submission makes a new build.
 
-    `--readable` does not list these files, and in a sandbox, compilers see them in another folder.
+    This holds although `--readable` does not list the file, and although compilers in a sandbox see
+    it in another folder.
     """
     submission, header = tmp_path / "mine.py", tmp_path / "value.h"
     submission.write_text("# builds with value.h")
@@ -269,7 +270,7 @@ def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["value.py", "large.bin"])
 def test_readable_file_without_a_digest_is_watched_too(tmp_path: Path, name: str) -> None:
-    """Changing a readable file makes a new build, even if it is a Python file or very large."""
+    """A change of a `--readable` file makes a new build, even if it is very large or Python."""
     readable = tmp_path / "readable"
     readable.mkdir()
     (readable / "value.py").write_text("#define VALUE 1\n")
@@ -352,7 +353,7 @@ def test_complex_numbers_of_the_toolkit_are_whole() -> None:
 
 @pytest.mark.thorough
 def test_headers_of_everything_are_light_too() -> None:
-    """A source with all of ATen and torch, and bindings, compiles with the light headers."""
+    """A source that includes all of ATen and torch compiles with the harness's light headers."""
     code = (
         "#include <ATen/ATen.h>\n#include <torch/all.h>\n#include <torch/torch.h>\n"
         "#include <torch/extension.h>\n#include <c10/core/Allocator.h>\n"
@@ -425,7 +426,7 @@ def test_linker_is_quoted(tmp_path: Path, code: str, flags: tuple[str, ...], mes
 
 @pytest.mark.thorough
 def test_one_run_waits_for_one_failure(tmp_path: Path) -> None:
-    """If a build lacks a header or passes its deadline, the same run does not try it again.
+    """If a build lacks a header or misses its deadline, the same run does not try it again.
 
     The stored failure is raised. Another run builds again.
     """

@@ -80,7 +80,7 @@ REFUSED_HERE = [
 
 
 class Way:
-    """torch's or the harness's implementation, with builds and imports recorded, not done.
+    """torch's or the harness's `load` and `load_inline`; builds and imports are only recorded.
 
     Attributes:
         folder: The current folder, in which the source files are.

@@ -205,7 +205,7 @@ def fake_gcc(path: Path, major: int) -> Path:
 def test_host_compiler_is_one_that_nvcc_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If g++ is too new for nvcc, an older g++ is used; without one, the error names the g++."""
+    """If g++ is too new for nvcc, an older g++ is used, or an error says how to install one."""
     toolkit = fake_toolkit(tmp_path / "cuda", "12.4.131")
     limits = toolkit / "include" / "crt" / "host_config.h"
     limits.parent.mkdir()

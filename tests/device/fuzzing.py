@@ -1,4 +1,4 @@
-"""Fuzzing of the calls from a worker to the device: random, mutated and related messages.
+"""Fuzzing of a worker's calls to the device: random, mutated, or built on earlier answers.
 
 `python -m tests.device.fuzzing COUNT SEED` sends COUNT messages, with every kind of call.
 """
@@ -51,9 +51,9 @@ def operators() -> list[tuple[str, str, Any]]:
 class Hostile:
     """A source of hostile messages, which learns from the device's answers.
 
-    Random bytes alone would be refused at once. So a message uses addresses, streams and tickets of
-    earlier answers. Operators in messages mostly follow their real schema, and numbers are at the
-    edges of the valid range.
+    The device would refuse random bytes at once. So most messages use addresses, streams and
+    tickets from earlier answers. Calls of operators mostly follow the operator's real schema, and
+    numbers are at the edges of the valid range.
 
     Attributes:
         draw: Source of randomness.

@@ -1,8 +1,8 @@
 """Fuzzing of whole conversations, each with a new device, beside another device of the process.
 
-`python -m tests.device.fuzzing_sessions COUNT SEED` runs COUNT conversations. In each, the trusted
-side sends its requests in any order. The worker sends anything at any time: calls, parts of calls,
-wrong sizes, messages between the steps, or nothing.
+`python -m tests.device.fuzzing_sessions COUNT SEED` runs COUNT conversations. In each conversation,
+the trusted side sends its requests in any order. Before each request, the worker sends any number
+of messages: calls, parts of calls, and calls with a wrong size.
 """
 
 from __future__ import annotations
@@ -83,6 +83,11 @@ class Worker:
 def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[str, Any]]) -> str:
     """Send one random request of the trusted side to the device.
 
+    Args:
+        draw: Source of randomness.
+        device: The device.
+        places: Places of the current inputs or weights; this function replaces them.
+
     Returns:
         The name of the request, or `malformed` if the device reports a malformed message.
     """
@@ -109,10 +114,7 @@ def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[st
 
 
 def main(count: int, seed: int) -> None:
-    """Run `count` conversations; raise an exception if a device violates its guarantees.
-
-    After each conversation, the memory of the other device must be unchanged.
-    """
+    """Run `count` conversations; raise an exception if one changes the other device's memory."""
     library = build_machine_library(Cache(default_root()))
     draw = random.Random(seed)  # noqa: S311 - for replay, not for secrecy
     known = operators()

@@ -97,9 +97,9 @@ def test_devices_of_one_process_do_not_see_each_other(
 
 
 def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceClient]) -> None:
-    """A call that a worker sends between two steps has no effect before the next step.
+    """A worker's call after the trusted side's request `end` has no effect before `begin`.
 
-    The record of that next step contains the call.
+    The call then belongs to the record of the step that `begin` has started.
     """
     device, _ = devices
     _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
@@ -117,7 +117,7 @@ def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceCl
 
 
 def test_numbers_in_messages_are_counted(devices: tuple[DeviceClient, DeviceClient]) -> None:
-    """The record counts the bytes of each value that crosses between host and device."""
+    """The device records how many bytes of values crossed between host and device in a step."""
     device, _ = devices
     (place,) = ask(device, "inputs", torch.tensor([3.5]), **PLAINLY).header["places"]
     there = TensorEntry(place["address"], place["dtype"], 0, 0)
@@ -165,9 +165,10 @@ def test_inputs_stay_until_the_judge_lets_them_go(
 def test_memory_of_an_input_within_it_is_given_back(
     devices: tuple[DeviceClient, DeviceClient], *, is_freed_first: bool
 ) -> None:
-    """All memory of an input that lies at an offset in its allocation is freed in the end.
+    """If an input lies at an offset in its allocation, the whole allocation is freed in the end.
 
-    The worker frees it by the input's address, before or after the trusted side sends new inputs.
+    The worker frees the allocation by the input's address, before or after the trusted side sends
+    new inputs.
     """
     device, _ = devices
 

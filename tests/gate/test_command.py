@@ -264,7 +264,7 @@ def test_recorded_case_that_cannot_be_run_is_one_line(
 ) -> None:
     """A case in a recorded base that cannot be run gives an error of one line.
 
-    The reference may have changed since, and records may be untrusted.
+    There can be such a case if the reference has changed since, or if the record is untrusted.
     """
     recorded_case = case("passed", **{**RUNNABLE, **fields})
     made = report(

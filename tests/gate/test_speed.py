@@ -47,7 +47,10 @@ def noisy(median: float, noise: float, seed: int, rounds: int = 200) -> tuple[fl
     ],
 )
 def test_interval_of_the_ratio_decides(factor: float, noise: float, outcome: str) -> None:
-    """A 2 % slower version is detected; if the interval crosses the threshold, it is ambiguous."""
+    """The verdict is `ambiguous` if the interval of the ratio of times crosses the threshold.
+
+    Otherwise, a version that is 2 % slower is detected.
+    """
     change = by_times(noisy(4.0 * factor, noise, 1), noisy(4.0, noise, 2), 0.01)
     assert change.outcome == outcome, change.reason
     assert change.ratio is not None
@@ -133,9 +136,10 @@ def test_results_are_compared_over_their_own_baselines() -> None:
 def test_results_that_may_not_be_compared(
     fields: dict[str, Any], outcome: str, reason: str
 ) -> None:
-    """Two results from different GPUs or releases of torch, or a suspicious one, give no verdict.
+    """The gate does not compare results from different GPUs or releases of torch.
 
-    The same holds if the two results have no baseline in common.
+    It also does not compare results without a common baseline. If one of the two results is
+    suspicious, the verdict is ambiguous.
     """
     change = by_results(speed_result(), speed_result(**fields), 0.01)
     assert change.outcome == outcome
@@ -152,9 +156,9 @@ def a_pair(**fields: object) -> Pair:
 
 
 def test_newest_result_of_this_version_is_looked_up(tmp_path: Path) -> None:
-    """The newest stored result of the same content is compared with the base's.
+    """The newest stored result of the new version's content is compared with the base's result.
 
-    Without a stored result, the reason says on which GPU to measure.
+    If no result is stored for that content, the reason says on which GPU to measure.
     """
     base = speed_result(content_hash="old")
     pair = a_pair(result=base)

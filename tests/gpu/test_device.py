@@ -131,7 +131,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 def test_the_verdict_is_by_the_device_s_own_record(outcome: Outcome, name: str) -> None:
     """The verdict is based on the launches and writes that the device process has recorded.
 
-    It is not based on the worker, which runs the submission.
+    It is not based on what the worker says, because the worker runs the submission.
     """
     lines = [" ".join(line.split()) for line in outcome.out.splitlines()]
     assert any(line.startswith(f"{name} on double: {LINES[name]}") for line in lines), outcome.out

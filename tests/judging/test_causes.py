@@ -21,7 +21,10 @@ OUTSIDE = in_kernel("memcheck", "4-byte store past the end", 17)
 
 
 def test_late_work_stands_first() -> None:
-    """Findings of kernels that nothing waits for come first, then those in kernels, then others."""
+    """Findings about work that nothing waits for come first, then findings in kernels.
+
+    All other findings come last.
+    """
     assert causes_first([WORK, RACE, OUTSIDE, LATE]) == [LATE, RACE, OUTSIDE, WORK]
     assert is_late([WORK, LATE])
     assert not is_late([WORK, RACE])
@@ -31,7 +34,10 @@ def test_late_work_stands_first() -> None:
     ("cause", "line", "follows"), [(RACE, 17, True), (RACE, 1, False), (LATE, 1, True)]
 )
 def test_race_explains_reads_of_unwritten_memory(cause: Finding, line: int, follows: bool) -> None:
-    """An initcheck finding is explained by late kernels, or by a race with the same line."""
+    """A finding about late work explains every initcheck finding of the call.
+
+    A race explains the initcheck findings at the line that its message names.
+    """
     read = in_kernel("initcheck", "4-byte load of memory that nothing wrote", line)
     expected = ([cause, OUTSIDE], [read]) if follows else ([cause, read, OUTSIDE], [])
     assert parted([cause, read, OUTSIDE]) == expected

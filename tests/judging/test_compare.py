@@ -46,7 +46,10 @@ def changed(oracle: Sums, index: tuple[int, ...], number: float) -> Tensor:
 
 
 def refused(comparison: Comparison) -> Mismatch:
-    """Return the mismatch of a comparison; assert that it has no class and a one-line message."""
+    """Return a comparison's mismatch, after checking that the comparison has no precision class.
+
+    The mismatch must have a message of one line.
+    """
     assert comparison.precision is None
     assert comparison.mismatch is not None
     assert "\n" not in comparison.mismatch.message
@@ -193,7 +196,8 @@ def test_the_references_own_infinity_is_right(oracle: Sums) -> None:
 def test_what_is_larger_than_any_number_stands_for_infinity(oracle: Sums) -> None:
     """A finite number beyond 1e30 is right where the reference is infinite with the same sign.
 
-    A kernel's maximum of no elements may be the lowest float that it starts from, in place of -inf.
+    The reason is kernels that start a maximum from the lowest float. For a maximum of no elements,
+    they return this number, and the reference returns -inf.
     """
     value = oracle.value.clone()
     value[0, 0, :2] = torch.tensor([float("inf"), float("-inf")])

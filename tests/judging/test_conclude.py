@@ -42,7 +42,7 @@ PASSED = [outcome(10 + number, "passed") for number in range(6)]
 
 
 def test_default_that_every_failing_case_leaves_out_is_named() -> None:
-    """An argument that all failing and no passing cases leave out is named as a wrong default."""
+    """If all failing cases and no passing case omit an argument, its default is named as wrong."""
     said = wrong_defaults(FAILED, [*FAILED, *PASSED])
     assert "every failing case leaves out stride," in said
 
@@ -59,7 +59,7 @@ def test_default_that_every_failing_case_leaves_out_is_named() -> None:
 def test_nothing_is_said_where_it_may_be_chance(others: list[CaseOutcome]) -> None:
     """A wrong default is not named if the failures may have another reason.
 
-    About half of the cases omit an argument, so those that fail may omit it by chance.
+    About half of the cases omit an argument, so all failing cases may omit it by chance.
     """
     failed = [*FAILED, *(each for each in others if each.report.verdict == "failed")]
     assert wrong_defaults(failed, [*FAILED, *others]) == ""

@@ -295,7 +295,7 @@ def test_elements_that_somebody_wrote_are_not_called_unwritten(grid: list[Gather
 def test_output_of_which_nothing_is_written_is_told_as_that(grid: list[Gather]) -> None:
     """An output without any writes is diagnosed as `nothing written`.
 
-    An output of zeros without a record of writes is not.
+    An output of zeros gets another diagnosis if there is no record of writes.
     """
     o = big(grid)
     nothing = torch.zeros_like(o.output().float())

@@ -217,9 +217,9 @@ def test_mistakes_in_a_call_are_told_with_its_line(wrong: str, tmp_path: Path) -
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", STATISTICS)
 def test_mistake_in_all_layers_of_a_kind_is_named(name: str, tmp_path: Path) -> None:
-    """A wrong use of running statistics in two batch norms on two lines is one diagnosis.
+    """If two batch norms on two lines use the wrong running statistics, there is one diagnosis.
 
-    The norms use the initial statistics, or those that the call has updated.
+    The wrong statistics are the initial ones, or the ones that the same call has updated.
     """
     path = tmp_path / "norms.py"
     path.write_text(TWO_NORMS)

@@ -254,8 +254,9 @@ def test_constants_of_the_host_are_no_answers(bench: Bench) -> None:
 def test_remembered_output_is_wrong(bench: Bench, way: str) -> None:
     """A submission fails if it returns the output of an earlier call for new values.
 
-    One submission recognises values by their version counter, which some changes do not increase.
-    The other one compares a few numbers, and is later given nearly equal values.
+    The submission `by_version` recognises values by their version counter, which some changes do
+    not increase. The submission `by_sample` compares a few numbers, and later gets values that are
+    nearly equal.
     """
     report = bench.report(way)
     assert report.verdict == "failed"
@@ -265,7 +266,7 @@ def test_remembered_output_is_wrong(bench: Bench, way: str) -> None:
 def test_honest_habits_are_fine(bench: Bench) -> None:
     """Harmless settings are reported, and the submission passes.
 
-    Adding a bias or casting in torch does not lower its share of the work.
+    Adding a bias or casting in torch does not lower the submission's share of the work.
     """
     report = bench.report("honest")
     assert report.verdict == "passed"

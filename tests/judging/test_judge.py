@@ -108,7 +108,7 @@ def get_init_inputs():
 def test_rows_that_depend_on_one_another_are_judged_together(tmp_path: Path) -> None:
     """Outputs of a reference whose rows may depend on each other are not judged in slices.
 
-    The rows of this reference do depend on each other.
+    The reference of this test subtracts the mean over the batch, so its rows depend on each other.
     """
     path = tmp_path / "centred.py"
     path.write_text(CENTRED)
@@ -122,9 +122,9 @@ def test_rows_that_depend_on_one_another_are_judged_together(tmp_path: Path) -> 
 
 
 def test_rounded_operands_are_told_beside_the_class() -> None:
-    """Rounded operands lower the class of an output within the fp32 bound.
+    """An output within the fp32 bound gets the class tf32 if an operand was rounded to 17 bits.
 
-    An output of operands that were not rounded stays fp32.
+    An output of operands that were not rounded has the class fp32.
     """
     problem = load(REFERENCE / "conv_transpose1d.py")
     (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions

@@ -54,7 +54,7 @@ def test_rounded_weights_are_named(bits: int, how: How, positive: bool) -> None:
 @pytest.mark.parametrize("how", ROUNDED)
 @pytest.mark.parametrize("bits", [8, 11, 13, 16, 20])
 def test_rounded_inputs_are_named(bits: int, how: How) -> None:
-    """Rounded inputs are found; the weights are not."""
+    """Rounded inputs are found, and the weights are not reported as rounded."""
     w, x = drawn()
     told = found((w, x), (w, ROUNDED[how](x, bits)))
     assert set(told) == {"input"}
@@ -162,7 +162,10 @@ def test_class_has_no_more_bits_than_the_operands(bits: int, precision: str) -> 
 
 
 def test_each_operand_is_described_once() -> None:
-    """One note describes each rounded operand, by the rounding with the most deviations."""
+    """Each rounded operand has one note, even if several roundings of it were found.
+
+    The note describes the rounding whose statistic T is largest in standard deviations.
+    """
     calls = [Rounding("weight", 19, "zero", 9.0), Rounding("weight", 18, "nearest", 31.0)]
     assert [*describe(calls)] == [
         "its weight is rounded to 18 bits (to nearest): the errors are those of this rounding, "

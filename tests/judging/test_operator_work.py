@@ -161,7 +161,7 @@ def test_what_a_reference_only_looks_at_is_no_work() -> None:
 def test_products_that_are_counted_otherwise_are_left_all_the_same() -> None:
     """A convolution by torch counts as the reference's if both have the same number of elements.
 
-    The device may count fewer products for it than the reference has.
+    This holds even if the device counts fewer products for torch's convolution.
     """
     turned = (Operation("aten::convolution", 4096, 4096, PRODUCTS),)
     during = (Work("operator", "aten::convolution", 1, 4096, PRODUCTS // 50), KERNEL)
@@ -218,10 +218,10 @@ def judged_layers(outputs: int, *ran: Work) -> Judged:
 
 
 def test_own_configuration_decides_what_the_kernels_stand_for() -> None:
-    """A case divides the work like the own configuration if torch does no more in it.
+    """`is_like` is true if torch does no more work in a case than in the own configuration.
 
-    The case must also launch a kernel. A matrix product that computes two layers is more than a
-    product that computes one of them, although each is a single call.
+    The case must also launch a kernel. A matrix product that computes two layers counts as more
+    work than a product that computes one layer, although each is a single call.
     """
     one = Work("operator", "aten::addmm", 1, BATCH * FEATURES, PRODUCTS)
     relu = Work("operator", "aten::relu", 1, BATCH * OUTPUTS)
@@ -244,7 +244,7 @@ def test_own_configuration_decides_what_the_kernels_stand_for() -> None:
 def test_work_of_the_host_is_not_torchs() -> None:
     """A judgement is about torch's work (`is_of_torch`) only if no output came from the host.
 
-    If neither torch nor a kernel did any work, it is not about torch's work either.
+    If neither torch nor a kernel did any work, the judgement is not about torch's work either.
     """
     relu = Work("operator", "aten::relu", 1, BATCH * OUTPUTS)
     reference = REFERENCE[1:]
@@ -256,9 +256,10 @@ def test_work_of_the_host_is_not_torchs() -> None:
 
 
 def test_choices_grow_with_the_reference() -> None:
-    """Many launches may choose among known addresses if the reference has many operators.
+    """The host may make more choices during a call if the reference has more operators.
 
-    If values are copied from the host instead, there is a finding even for many operators.
+    A choice is, for example, which memory to use. If as many bytes are copied from the host
+    instead, there is a finding even for many operators.
     """
     chosen = Work("copy", CHOSEN, 1, 1 << 13)
     for operators, is_told in ((2, True), (400, False)):

@@ -1,4 +1,4 @@
-"""The property that failing cases share, and the smallest of them."""
+"""The property that failing cases share, and the smallest failing case."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +24,7 @@ def cases() -> tuple[Case, ...]:
 
 
 def convolution(name: str, shape: tuple[int, ...], **arguments: int) -> Case:
-    """Return a case of a convolution of any size."""
+    """Return a case of a transposed convolution with an id, an input shape and arguments."""
     return Case(
         id=name,
         label="grid",
@@ -64,7 +64,7 @@ def ids(cases: tuple[Case, ...], fails: object) -> list[str]:
     ],
 )
 def test_finds_what_separates(cases: tuple[Case, ...], fails: object, sentence: str) -> None:
-    """The sentence names one or two properties that all failing cases have and no others."""
+    """The pattern names one or two properties that all failing cases have and no other case has."""
     failed = ids(cases, fails)
     assert what_failing_cases_share(cases, failed) == sentence.format(n=len(failed))
 

@@ -45,7 +45,10 @@ class Drawn:
         mistake: Tensor | None = None,
         **more: Any,
     ) -> Picture:
-        """Return the picture of a wrong output, with the mistake's output if given."""
+        """Return the picture of the wrong output `actual`.
+
+        The picture includes the output of a mistake if `mistake` is given.
+        """
         wrong = self.wrong(actual, unwritten, **more)
         mistaken = None if mistake is None else MistakenOutput("padding ignored", mistake)
         return picture(self.problem, self.case, wrong, mistaken)

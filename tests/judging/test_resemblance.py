@@ -52,8 +52,8 @@ def test_part_that_is_wrong_in_every_output_is_told(
 ) -> None:
     """A part that is wrong in every output is described.
 
-    The part may be positions, channels, rows or flat elements, from either end, by tiles or by
-    steps.
+    The part may consist of positions, channels, rows or elements of the flat output. It may lie at
+    either end, be an incomplete last tile, or repeat with a fixed step.
     """
     assert where_wrong(spoiled(where)) == words
 

@@ -1,4 +1,7 @@
-"""The parameter of a submission that matches each of the reference's weights, and its layout."""
+"""Tests of `match_weights`, which finds the submission's parameter for each weight of a reference.
+
+It also finds the layout in which the parameter stores the weight.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def other(*shape: int) -> Tensor:
 
 
 def names(reference: dict[str, Tensor], theirs: dict[str, Tensor]) -> dict[str, str]:
-    """Return the name of the submission's parameter for the name of each weight."""
+    """Return, by the name of each weight, the name of the submission's parameter for it."""
     return {name: place.name for name, place in match_weights(reference, theirs).items()}
 
 
@@ -101,7 +104,7 @@ def test_turned_values_are_laid_as_they_lie(name: str) -> None:
 def test_kernel_may_be_kept_as_a_matrix(lay: Callable[[Tensor], Tensor]) -> None:
     """A convolution's weight that a submission stores as a matrix is copied in that layout.
 
-    Convolutions by matrix products store weights so.
+    Submissions that compute a convolution as a matrix product store weights as a matrix.
     """
     place = match_weights(REFERENCE, {"matrix": lay(WEIGHT), "b": BIAS})["conv.weight"]
     assert torch.equal(place.laid(WEIGHT + 1), lay(WEIGHT + 1))
@@ -135,7 +138,10 @@ def test_missing_parameter_is_named() -> None:
 
 
 def test_other_sizes_are_in_no_other_order() -> None:
-    """The error says that a parameter's sizes are in another order only if the sizes are equal."""
+    """The error says that a parameter's sizes are in another order only if that is so.
+
+    It does not say this of a parameter that has a size which the weight lacks.
+    """
     with pytest.raises(WeightsMismatchError) as raised:
         match_weights(REFERENCE, {"weight": other(6, 4, 5), "bias": other(6)})
     assert "order" not in str(raised.value)

@@ -1,15 +1,16 @@
 """Transposed 1-D convolution with Hopper's tensor cores: TMA, mbarriers and wgmma in TF32.
 
-With q = t + padding = stride * j + r, output position t takes the taps k for which stride divides
-r - k * dilation, and of the input the position j + (r - k * dilation) / stride. For each such tap
-the outputs of one phase r are a product of matrices: weights (output by input channels) times
-inputs (input channels by positions). wgmma takes TF32 operands with the summed dimension
-contiguous, so inputs are rearranged to (batch, position, channel), and weights to (tap, output
-channel, input channel).
+For an output position t, let t + padding = stride * j + r with 0 <= r < stride; r is the phase.
+The output is a sum over all taps k for which stride divides r - k * dilation. Such a tap is
+multiplied with the input at position j + (r - k * dilation) / stride. So each tap adds one product
+of matrices to the outputs of a phase: weights (output by input channels) times inputs (input
+channels by positions). The instruction wgmma requires TF32 operands whose summed dimension is
+contiguous. Therefore inputs are rearranged to (batch, position, channel), and weights to (tap,
+output channel, input channel).
 
-A block of one warpgroup that multiplies and one warp that loads computes 64 output channels by 64
-positions, 32 input channels of one tap at a time, through a ring of four stages. The copy engine
-fills in zeros for positions before and behind the input, and for channels that are not there.
+A block computes 64 output channels by 64 positions. One of its warps loads tiles of 32 input
+channels for one tap into a ring of four stages, and a warpgroup multiplies them. The copy engine
+writes zeros for positions outside the input, and for channels beyond the last.
 """
 
 import torch

@@ -1,11 +1,14 @@
 """Transposed 1-D convolution on tensor cores: cp.async, ldmatrix and mma.sync in TF32.
 
-With q = t + padding = stride * j + r, output position t takes the taps k for which stride divides
-r - k * dilation, and of the input the position j + (r - k * dilation) / stride. For each such tap
-the outputs of one phase r are a product of matrices: weights (output by input channels) times
-inputs (input channels by positions). A block of four warps computes 64 output channels by 64
-positions; a pipeline of three stages brings 16 input channels of one tap at a time. Positions
-outside of the input, and channels that are not there, are zeros in shared memory.
+For an output position t, let t + padding = stride * j + r with 0 <= r < stride; r is the phase.
+The output is a sum over all taps k for which stride divides r - k * dilation. Such a tap is
+multiplied with the input at position j + (r - k * dilation) / stride. So each tap adds one product
+of matrices to the outputs of a phase: weights (output by input channels) times inputs (input
+channels by positions).
+
+A block of four warps computes 64 output channels by 64 positions. A pipeline of three stages loads
+16 input channels for one tap at a time. In shared memory, zeros stand for positions outside the
+input and for channels beyond the last.
 """
 
 import torch

@@ -1,11 +1,14 @@
 """Transposed 1-D convolution by tiles in shared memory, for any stride, padding and dilation.
 
-With q = t + padding = stride * j + r, output position t takes the taps k for which stride divides
-r - k * dilation, and of the input the position j + (r - k * dilation) / stride: so all outputs of
-one phase r are a convolution of stride 1. A block computes 64 output channels by 64 positions j of
-one phase, eight input channels at a time: their inputs, with what the taps reach to the left, and
-their weights lie in shared memory. Results go through shared memory too, so that neighbouring
-threads write neighbouring positions.
+For an output position t, let t + padding = stride * j + r with 0 <= r < stride; r is the phase.
+The output is a sum over all taps k for which stride divides r - k * dilation. Such a tap is
+multiplied with the input at position j + (r - k * dilation) / stride. So the outputs of one phase
+are a convolution with stride 1.
+
+A block computes 64 output channels by 64 positions j of one phase. It loads eight input channels at
+a time into shared memory: their weights, and their inputs from the leftmost position that a tap
+needs. The results also pass through shared memory, so that neighbouring threads write neighbouring
+positions.
 """
 
 import math

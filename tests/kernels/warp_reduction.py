@@ -1,9 +1,12 @@
 """Transposed 1-D convolution as dot products that a warp sums up with shuffles.
 
-A warp computes four neighbouring positions of one output channel. Its lanes share the terms, which
-are the pairs of an input channel and a tap; then each sum is folded across the lanes. Every lane
-folds half of the sums that it still has into its partner and takes the other half from it, so that
-four sums need six shuffles and not twenty: three until each lane has one sum left, three for that.
+A warp computes four neighbouring positions of one output channel. A term of a sum belongs to an
+input channel and a tap, and the warp's lanes share the terms. Each lane then has a part of each of
+the four sums, and shuffles add these parts up.
+
+In the first steps, each lane has a partner. The lane gives the partner half of its sums, and adds
+the parts that it receives to the other half. After three shuffles each lane has one sum, and three
+more shuffles finish it. Four separate sums would take twenty.
 """
 
 import torch

@@ -162,7 +162,7 @@ def test_names_of_strangers_are_text() -> None:
 
 
 def test_page_needs_nothing_else() -> None:
-    """The leaderboard's page loads nothing, and its policy allows only its own script."""
+    """The leaderboard's page loads no file, and its security policy allows only its own script."""
     found = _Elements(page([BOARD]))
     asked = {"src", "href", "data", "action", "style", "onclick"}
     assert not [tag for tag, attributes in found.tags if asked & attributes.keys()]

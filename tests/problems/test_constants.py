@@ -145,7 +145,7 @@ def test_every_size_has_every_value(problem: Problem, cases: tuple[Case, ...]) -
 def test_every_size_has_its_own_value_somewhere() -> None:
     """Each size constant has the value of the reference's file in at least one case.
 
-    The first case has smaller sizes.
+    The case `reduced`, however, has a smaller value for every size constant.
     """
     problem = load(Path(__file__).parents[1] / "references" / "irregular_matmul.py")
     cases = cases_for(problem, ANY)
@@ -240,7 +240,7 @@ def values_in_cases(path: Path, text: str, *names: str) -> list[set[int]]:
 def test_loop_is_as_long_as_a_call_of_it_takes_little(tmp_path: Path) -> None:
     """A recurrent model's cases have at most 511 steps, although the batch size goes up to 4099.
 
-    Each step takes time, even with few numbers.
+    The steps are limited because each step takes time, even with few numbers.
     """
     lengths, batches, layers = values_in_cases(
         tmp_path / "recurrent.py", RECURRENT, "length", "batch_size", "layers"
@@ -401,7 +401,7 @@ def get_init_inputs():
 
 @pytest.fixture(scope="module")
 def volumes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, set[int]]:
-    """Return the set of values that each constant of `VOLUMES` takes in its cases, by name."""
+    """Return, by constant, the set of values in the cases of the reference `VOLUMES`."""
     names = (
         *("batch_size", "channels", "depth", "height", "width"),
         *("kernel_size", "stride", "padding"),

@@ -132,9 +132,10 @@ def test_hash_is_that_of_the_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_finds_the_constructor(tmp_path: Path, text: str, expected: list[str]) -> None:
-    """Discovery finds an inherited constructor, and that of a class inside an `if` or `try`.
+    """Discovery finds the constructor for many ways to define `ModelNew`.
 
-    It also finds the constructor if `ModelNew` is assigned from another class.
+    The constructor may be inherited or decorated. The class may be inside an `if` or `try`, defined
+    twice, or assigned from another class.
     """
     assert names(read(tmp_path, text)) == expected
 
@@ -149,9 +150,9 @@ def test_finds_the_constructor(tmp_path: Path, text: str, expected: list[str]) -
     ],
 )
 def test_knows_the_constructors_of_torch(tmp_path: Path, text: str) -> None:
-    """A ModelNew derived from a torch.nn class without a constructor has that class's parameters.
+    """A `ModelNew` that inherits the constructor of a torch.nn class has that class's parameters.
 
-    The import may give the class any name.
+    The file may import the torch.nn class under any name.
     """
     submission = read(tmp_path, text)
     assert names(submission)[:4] == ["in_channels", "out_channels", "kernel_size", "stride"]
@@ -318,9 +319,9 @@ def test_does_not_fit_by_position_only(tmp_path: Path, plain: Problem) -> None:
 def test_a_value_that_a_submission_would_not_guess_must_be_taken(
     tmp_path: Path, arguments: str, value: int
 ) -> None:
-    """A submission may lack a parameter only if the reference uses a neutral default value.
+    """A submission may lack a parameter only if the reference's value is neutral and a default.
 
-    The reference's value must be neutral, such as a dilation of 1, and the default of `Model`.
+    A dilation of 1, for example, is neutral. The value must also be the default of `Model`.
     """
     reference = write(
         tmp_path / "reference.py",

@@ -85,7 +85,7 @@ def test_nothing_else_is_shared(submission: str) -> None:
 def test_values_are_those_of_the_configuration() -> None:
     """A submission gets the constants' values in a case, not those in the reference's file.
 
-    This includes constants that are calculated from others.
+    Constants that the reference calculates from other constants also have the values of the case.
     """
     text = "x = batch_size, dim, heads, shape, eps"
     own = {"batch_size": "16", "dim": "64", "heads": "8", "shape": "(16, 64)", "eps": "1e-05"}
@@ -117,7 +117,8 @@ def test_values_follow_arguments_and_shapes() -> None:
 def test_code_of_the_reference_is_not_shared() -> None:
     """`names_not_shared` returns the reference's functions and imports that a submission reads.
 
-    It leaves out names that the submission defines itself, and constants, whose values it gets.
+    The result leaves out names that the submission defines itself. It also leaves out constants,
+    because the submission gets their values.
     """
     reference = ast.parse(REFERENCE)
     assert names_not_shared(reference, "x = math.pi + dim\ny = get_inputs") == [

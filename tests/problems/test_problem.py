@@ -278,7 +278,7 @@ def test_reference_that_is_not_utf_8_says_so(tmp_path: Path, encoding: str) -> N
 def test_parameters_without_names_are_refused(tmp_path: Path) -> None:
     """A reference whose `Model` takes *args as its only parameter is refused.
 
-    Arguments are bound by name.
+    The reason is that arguments are bound by name.
     """
     path = tmp_path / "reference.py"
     path.write_text(
@@ -351,7 +351,8 @@ def test_missing_package_is_named_with_its_command(
 def test_import_that_fails_says_why(tmp_path: Path, first: str, words: str) -> None:
     """The error of a failed import says what is missing.
 
-    It may be a package, a part of an installed package, or a file beside the reference.
+    The missing module may be a package, a part of an installed package, or a file beside the
+    reference.
     """
     path = write(tmp_path)
     (tmp_path / "sklearn_of_mine.py").touch()

@@ -36,7 +36,7 @@ def test_integers_that_a_text_states(text: str, numbers: tuple[int, ...]) -> Non
 def test_who_counts_multiprocessors() -> None:
     """A text that queries the number of multiprocessors is recognised.
 
-    CUDA and torch have different names for the number.
+    The text may use any of the names that CUDA and torch have for this number.
     """
     assert counts_multiprocessors("properties->multiProcessorCount")
     assert counts_multiprocessors("cudaDevAttrMultiProcessorCount")

@@ -122,8 +122,8 @@ def test_changed_weights_leave_one_product_of_each_sum(
 ) -> None:
     """The weights of the run `changed` leave at most one product in each sum of a convolution.
 
-    They leave some product if the sizes allow any. The error of a single product has the tightest
-    bound.
+    If the sizes allow any products, at least one sum keeps its product. Single products are tested
+    because their error has the tightest bound.
     """
     run = next(run for run in runs_for(problem) if run.name == "changed")
     for case in cases:
@@ -269,7 +269,8 @@ def other(folder: Path, forward: str) -> Problem:
 def test_inputs_are_what_the_reference_makes_of_numbers(tmp_path: Path) -> None:
     """Inputs of every run keep the structure that the reference's get_inputs gives its tensors.
 
-    A triangular matrix stays triangular, and a class index stays in its range. Weights do change.
+    A triangular matrix stays triangular, and a class index stays in its range. The norm's weights,
+    in contrast, differ between the runs `own` and `normal`.
     """
     problem = other(tmp_path, "self.norm(x) + i")
     (case,) = cases_for(problem, ANY, "own")
@@ -488,7 +489,7 @@ def test_cases_for_sizes_alone_have_one_run(problem: Problem) -> None:
 def test_touched_values_differ_in_one_number(problem: Problem, cases: tuple[Case, ...]) -> None:
     """A `touched` call differs from its run in exactly one number of the input.
 
-    A kernel that returns an old output fails if it compares only a few numbers of the input.
+    So a kernel fails if it returns an old output after comparing only a few numbers of the input.
     """
     run = runs_for(problem)[0]
     before = values_for(problem, cases[0], run)

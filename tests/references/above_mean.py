@@ -1,4 +1,4 @@
-"""A comparison of one tensor with twice another, whose output is boolean."""
+"""A comparison of a tensor with twice another tensor; the output is boolean."""
 
 import torch
 from torch import nn

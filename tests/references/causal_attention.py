@@ -1,4 +1,4 @@
-"""Causal attention, with a mask that is kept for the longest sequence."""
+"""Causal attention, with a stored mask that is large enough for the longest sequence."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A diagonal matrix, given as a vector, times another."""
+"""A product of two matrices, of which the first is diagonal and given as a vector."""
 
 import torch
 from torch import nn

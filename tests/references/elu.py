@@ -1,4 +1,4 @@
-"""An exponential of the negative elements; other elements stay as they are."""
+"""An elu: alpha * (exp(x) - 1) for negative elements; other elements stay as they are."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Layers of attention and of two linear maps, each behind a norm, as an encoder stacks them."""
+"""Five layers of a transformer's encoder: attention, then two linear maps, each after a norm."""
 
 import torch
 from torch import nn

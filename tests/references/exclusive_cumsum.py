@@ -1,4 +1,4 @@
-"""Sums of prefixes without the element itself."""
+"""Sums of prefixes: each output is the sum of all elements before its own place."""
 
 import torch
 from torch import nn

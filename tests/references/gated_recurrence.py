@@ -1,4 +1,4 @@
-"""Two layers of gated recurrence, from a state and a memory that are given."""
+"""An LSTM of two layers, whose initial state and memory are inputs."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Sums of prefixes, of the elements that a mask selects."""
+"""Sums of prefixes, in which only the elements that a mask selects count."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Grouped convolutions with a shuffle of channels between them, and a shortcut."""
+"""Two grouped convolutions with a shuffle of channels between them, and a shortcut."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Six layers whose sizes are in Model; the errors of each layer go through all later layers."""
+"""A small network, whose layers have fixed sizes except for the number of classes."""
 
 import torch
 from torch import nn

@@ -142,7 +142,11 @@ def results() -> tuple[SpeedResult, ...]:
 def replaced(one: Report, number: int, pictures: Sequence[Picture | None]) -> Report:
     """Return a copy of a report with 80 cases and 300 lines of source.
 
-    The number selects the names: three successive numbers are one submission on three references.
+    Args:
+        one: The report.
+        number: Selects the names in the copy. From a multiple of 3, three successive numbers give
+            the same submission on three references.
+        pictures: Pictures for the first cases; the other cases have no picture.
     """
     (plain, failed, *_) = one.cases
     cases = [

@@ -96,7 +96,10 @@ class Connected:
         return Seen(tuple(found), tuple(told["work"]["during"]), told.get("failure"), spent)
 
     def writers(self, tensor: Tensor) -> Tensor:
-        """Return a code for what last wrote each element of a device tensor; 0 if nothing did."""
+        """Return, for each element of a device tensor, the code of its last writer.
+
+        The code is 0 if some byte of the element was never written.
+        """
         return self.ask("read", places=[place_of(tensor)]).tensors[1]
 
     def leaks(self) -> list[int]:

@@ -1,14 +1,14 @@
 """Results of a real GPU, recorded for each test and compared with the simulator's.
 
-These commands run the simulator's tests on a GPU instead. They store a digest of each array that a
-test copies back from the device.
+The first command runs the simulator's tests on a GPU. It stores a digest of each array that a test
+copies back from the device. The second command merges the digests into recorded.json.
 
     HARNESS_RECORD_GPU=FOLDER pytest tests/simulator -n 4 --max-worker-restart 200
     python -m tests.simulator.recorder FOLDER
 
-Tests of the simulator's own findings fail on a GPU. Some of them also end the test process, which
-pytest-xdist then replaces. In ordinary runs, the simulator's results are compared with the recorded
-digests.
+Tests of the simulator's own findings fail on a GPU. Some of these tests also end the test process,
+which pytest-xdist then replaces. Without the environment variable, the tests run on the simulator
+and compare its results with the recorded digests.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Device:
     ) -> int:
         """Call cuTensorMapEncodeTiled without L2 promotion; return its status, 0 on success.
 
-        `tensor` has the leading arguments, up to the element strides.
+        `tensor` has the arguments of that function from the first to the element strides.
         """
         mode, swizzling, filling = map(ctypes.c_uint32, (interleave, swizzle, fill))
         machine = cast(Machine | GpuMachine, self.machine)
@@ -102,9 +102,9 @@ class Device:
     def evaluate(self, instruction: str, *operands: Array, out: Array) -> Array:
         """Return the results of one PTX instruction, computed by one thread for each element.
 
-        `instruction` is PTX text. It names its operands %a, %b, %c and %e, its result %d, and
-        predicates %pa, %pb and %pd. `out` gives the result's dtype and length; shorter operands are
-        repeated.
+        `instruction` is PTX text. It reads the first four operands as %a, %b, %c and %e, and writes
+        its result to %d. It may use the predicates %pa, %pb and %pd. `out` gives the result's dtype
+        and length; shorter operands are repeated.
         """
         count = len(out)
         addresses = [self.put(np.resize(o, count)) for o in operands]
@@ -145,7 +145,10 @@ def _kind(values: Array) -> str:
 
 
 def _one_instruction(instruction: str, operands: Sequence[Array], out: Array) -> str:
-    """Return PTX of a kernel that loads operands, executes the instruction and stores %d."""
+    """Return PTX of a kernel that loads operands, executes an instruction and stores its result.
+
+    `Device.evaluate` explains the names of the instruction's registers.
+    """
     names = [f"%{letter}" for letter in "abce"[: len(operands)]]
     declared = [f".param .u64 p{i}" for i in range(len(operands) + 1)] + [".param .u32 pn"]
     lines = [
@@ -186,7 +189,7 @@ def answers_of(script: str, source: Path, folder: Path) -> dict[str, object]:
     """Run a Python script in a new process, and return the JSON on the last line of its output.
 
     The script's arguments are the paths of the simulator's libraries, in the order of `Libraries`,
-    and then the path of a CUDA source. A script needs these to make a simulated device.
+    and then the path of a CUDA source. A script needs the libraries to make a simulated device.
     """
     libraries = build_libraries(Cache(default_root()), find_toolchain())
     (folder / "script.py").write_text(script)

@@ -138,7 +138,7 @@ def test_intrinsics(device: Device, module: LoadedModule) -> None:
 def test_functions_of_doubles(device: Device, module: LoadedModule) -> None:
     """CUDA's functions of doubles have errors of at most two units in the last place.
 
-    Reciprocal, square root, remainder and quotient are exact.
+    Reciprocal, square root, remainder and quotient even equal the host's results bit for bit.
     """
     x = np.array([0.1, -0.5, 1.0, 2.5, -7.25, 100.0, 1e-3, 1e4, -1e5, 3.0, 0.7, 1e-300])
     y = device.put(np.zeros((13, len(x))))
@@ -213,7 +213,10 @@ U32 = np.array([0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x12345678], np.uint32
 
 @pytest.mark.parametrize("borrow", [0, 1])
 def test_borrow(device: Device, borrow: int) -> None:
-    """`subc.cc` subtracts the borrow of `sub.cc`, and sets the carry flag unless it borrows."""
+    """`subc.cc` also subtracts the borrow that an earlier `sub.cc` left.
+
+    `subc.cc` sets the carry flag exactly if its own subtraction does not borrow.
+    """
     a, b = (m.ravel() for m in np.meshgrid(U32, U32))
     text = f"sub.cc.u32 %t, 0, {borrow}; subc.cc.u32 %d, %a, %b; addc.u32 %u, 0, 0; "
     text += "shl.b32 %u, %u, 4; xor.b32 %d, %d, %u"

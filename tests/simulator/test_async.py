@@ -143,8 +143,8 @@ def test_mbarrier_states(device: Device, module: LoadedModule) -> None:
 def test_pending_counts(device: Device, module: LoadedModule) -> None:
     """`mbarrier.pending_count` returns the number of missing arrivals that a state holds.
 
-    The arrival that returned the state still counts as missing. Arrivals with counts of 1, 2 and 3
-    at an mbarrier of 7 therefore give 7, 6 and 4.
+    The arrival that returned the state still counts as missing. If an mbarrier expects 7 arrivals,
+    arrivals with counts of 1, 2 and 3 therefore give 7, 6 and 4.
     """
     target = device.put(np.zeros(3, np.int32))
     device.launch(module, "pending_counts", [pointer(target)], block=(1, 1, 1))
@@ -152,7 +152,10 @@ def test_pending_counts(device: Device, module: LoadedModule) -> None:
 
 
 def test_cp_async_counted_by_an_mbarrier(device: Device, module: LoadedModule) -> None:
-    """After an mbarrier's phase has completed, all threads see the cp.async copies it counts."""
+    """After an mbarrier's phase has completed, all threads see the copies that it counts.
+
+    The copies are made by cp.async.
+    """
     x = np.arange(128, dtype=np.float32).reshape(32, 4)
     target = device.put(np.zeros_like(x))
     arguments = [pointer(target), pointer(device.put(x))]
@@ -162,7 +165,10 @@ def test_cp_async_counted_by_an_mbarrier(device: Device, module: LoadedModule) -
 
 @pytest.mark.simulator_only
 def test_cp_async_that_an_mbarrier_does_not_count(device: Device, module: LoadedModule) -> None:
-    """A read of a cp.async copy without a wait for the mbarrier that counts it is a race."""
+    """A read of data that cp.async copies is a race if the thread does not wait for the copy.
+
+    Here an mbarrier counts the copy, and the thread does not wait for the mbarrier.
+    """
     x = np.arange(128, dtype=np.float32).reshape(32, 4)
     arguments = [pointer(device.put(x)), pointer(device.put(x)), int32(0)]
     (finding,) = device.launch(module, "counted", arguments).findings
@@ -238,12 +244,12 @@ def run_box(
         at: Column and row where the box starts.
         swizzle: As in `encode`.
         fill: As in `encode`.
-        waits: 1 to wait for the load, and to store the box unless it starts below zero. 0 to read
-            shared memory without a wait; 2 to store the box even if it starts below zero.
+        waits: 0 to read shared memory without waiting for the load; 1 or 2 to wait. 2 also stores
+            a box that starts below zero, which 0 and 1 do not store.
 
     Returns:
-        The box as it lies in shared memory, the second matrix, the checks of all findings, and
-            the size of the box in bytes.
+        The box as it lies in shared memory, the zeroed matrix after the copy, the check of each
+            finding, and the box's size in bytes.
     """
     height, width = x.shape
     target = device.put(np.zeros_like(x))
@@ -262,7 +268,10 @@ def run_box(
 
 
 def test_a_box_of_a_tensor(device: Device, module: LoadedModule) -> None:
-    """A TMA load packs a box densely into shared memory; a TMA store writes it to its position."""
+    """A TMA load packs a box of a tensor densely into shared memory.
+
+    A TMA store writes the box to the same position of another tensor.
+    """
     x = np.arange(20 * 64, dtype=np.uint32).reshape(20, 64)
     shared, copy, checks, _ = run_box(device, module, x, UINT32, (16, 8), (8, 5))
     assert not len(checks)
@@ -323,7 +332,8 @@ def test_a_box_starts_at_a_multiple_of_16_bytes(
 def test_swizzled_boxes(device: Device, module: LoadedModule, swizzle: int, span: int) -> None:
     """A swizzled TMA load permutes the 16-byte chunks of a box within each span.
 
-    Chunk n lies at n ^ (line % chunks per span), where a line is 128 bytes of shared memory.
+    Chunk n of line m lies at the place of chunk n ^ (m % c). A line is 128 bytes of shared memory,
+    and c is the number of chunks in a span.
     """
     columns = span // 2
     x = np.arange(32 * columns, dtype=np.uint16).reshape(32, columns)
@@ -394,8 +404,9 @@ def test_maps_that_the_driver_refuses(
 ) -> None:
     """`cuTensorMapEncodeTiled` refuses a tensor map that breaks one of the documented rules.
 
-    The box is too large or wider than the swizzle span, or an extent of the tensor is zero. In
-    other cases, the address, the pitch or the box's width is not a multiple of 16 bytes.
+    Each case breaks one rule. In three cases, the box is too large, the box is wider than the
+    swizzle span, or an extent of the tensor is zero. In the other cases, the address, the pitch or
+    the box's width is not a multiple of 16 bytes.
     """
     with pytest.raises(ValueError, match="refused"):
         encode(device, UINT32, 4096 + offset, dims, pitch, box, swizzle)

@@ -67,7 +67,7 @@ def test_integer_operations(
 ) -> None:
     """Atomic integer operations of a warp's threads act one after another, in the order of lanes.
 
-    Each returns the value that the previous one left.
+    Each operation returns the value that the previous thread's operation left.
     """
     dtype = INTEGERS[code]
     info = np.iinfo(np.dtype(dtype).name)
@@ -315,9 +315,9 @@ def test_barrier_of_a_grid_that_was_launched_plainly(device: Device, module: Loa
 
 @pytest.mark.simulator_only
 def test_spinning_for_ever_is_a_deadlock(device: Device, module: LoadedModule) -> None:
-    """Threads that spin for ever raise a deadlock error.
+    """A thread that spins for ever while the others wait at a barrier raises a deadlock error.
 
-    The error names the spinning threads and the threads at the barrier, with their source lines.
+    The error names the spinning thread and the waiting threads, with their source lines.
     """
     y = device.put(np.zeros(1, np.int32))
     with pytest.raises(BarrierDeadlock) as caught:

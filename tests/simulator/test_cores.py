@@ -54,8 +54,8 @@ class Setting:
     def seen(self, result: LaunchResult, y: int, like: Array) -> tuple[object, ...]:
         """Return everything that a launch whose second argument was `y` left to be observed.
 
-        This is the findings, the counts, the unwritten bytes and the values of the array at `y`,
-        and the printed output. `like` has the shape and dtype of the array at `y`.
+        The result has the findings, the counts, the printed output, and the unwritten bytes and
+        values of the array at `y`. `like` has the shape and dtype of that array.
         """
         findings = [replace(f, address=(f.address or 0) - y) for f in result.findings]
         unwritten = self.device.machine.memory.unwritten(y, like.nbytes).tobytes()
@@ -128,9 +128,9 @@ def test_kernels_that_mind_the_order_run_on_one_core(kernel: str, settings: Sett
 
 
 def test_blocks_that_talk_without_a_race(settings: Settings) -> None:
-    """Blocks that read each other's values by volatile loads give the same results on two cores.
+    """Blocks that communicate by volatile loads give the same results on two cores as on one.
 
-    These are the results of one core, which runs the blocks in a fixed order.
+    The results depend on the order of the blocks, which is fixed on one core.
     """
     outcomes = []
     for setting in settings:

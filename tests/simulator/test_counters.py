@@ -114,7 +114,7 @@ def test_bank_conflicts_of_float4(
 ) -> None:
     """A warp's access of 16 bytes a thread takes at least four wavefronts.
 
-    Each quarter of the warp fills the 32 banks once.
+    The reason is that each quarter of the warp already accesses all 32 banks.
     """
     y = device.put(np.zeros(128, np.float32))
     counters = launch(
@@ -199,8 +199,9 @@ def test_wmma(
 ) -> None:
     """`wmma` loads and stores are counted as ptxas compiles them.
 
-    A load from shared memory is one ldmatrix, and one from global memory loads words. Sums in row
-    order are stored in pairs, and sums in column order one by one.
+    A load from shared memory counts as one ldmatrix. A load from global memory counts as loads of
+    words. In a row-major store of the sums, each thread stores pairs; in a column-major store, it
+    stores single numbers.
     """
     x = device.put(np.zeros(256, np.float16))
     y = device.put(np.zeros(256, np.float32))
@@ -332,7 +333,7 @@ def test_classes(name: str, expected: str) -> None:
 def test_floating_point_operations(name: str, expected: tuple[str, int]) -> None:
     """A fused multiply-add counts as two operations, and an instruction on pairs counts double.
 
-    Divisions and matrix instructions count as none.
+    Divisions and matrix instructions do not count as floating-point operations.
     """
     assert floating_point_operations(instruction(name)) == expected
 
@@ -353,7 +354,7 @@ def test_floating_point_operations(name: str, expected: tuple[str, int]) -> None
 def test_matrix_operations(name: str, expected: tuple[str, int]) -> None:
     """A matrix instruction's operations count under the type of its factors.
 
-    They are divided among the threads that execute the instruction.
+    The operations are divided among the threads that execute the instruction.
     """
     assert matrix_operations(instruction(name)) == expected
 

@@ -46,7 +46,8 @@ for line in sys.stdin:
 def script() -> Iterator[Script]:
     """Yield a function that runs Python code in a process with a `cuda` device.
 
-    It returns the code's output. In the code, `device` is the device as a `Connected`.
+    The function returns what the code printed. In the code, the variable `device` is the
+    `Connected` of the process.
     """
     libraries = build_libraries(Cache(default_root()), find_toolchain())
     python = interpreter.command("harness")[0]
@@ -172,7 +173,7 @@ print(results("cuda") == results("cpu"), results("cuda")[1])
 def test_fresh_memory_is_poisoned(script: Script) -> None:
     """`torch.empty` on the device gives NaNs, and its elements count as unwritten until written.
 
-    In a copy or a conversion, the same elements count as unwritten.
+    If the tensor is copied or converted, the same elements of the result count as unwritten.
     """
     out = script("""
 x = torch.empty(3, 4, device="cuda")

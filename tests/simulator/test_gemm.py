@@ -105,8 +105,8 @@ def test_tma_mbarrier_and_wgmma(
 def test_warpgroups_that_share_tiles(device: Device, hopper: LoadedModule) -> None:
     """One thread of a warpgroup may release a tile after the warpgroup has waited for its wgmmas.
 
-    The thread arrives at an mbarrier. This orders the wgmmas before the next copy into the tile, so
-    no race is reported.
+    The thread releases the tile by arriving at an mbarrier. The arrival orders the wgmmas before
+    the next copy into the tile, so no race is reported.
     """
     product, expected, findings = run_hopper(device, hopper, "gemm_two_groups", 256, 128, 320)
     assert findings == ()

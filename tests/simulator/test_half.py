@@ -29,9 +29,9 @@ def rounded(value: Fraction | float, kind: str, mode: str = "rn") -> float:
     Args:
         value: The number.
         kind: Name of the format, a key of `FORMATS`.
-        mode: PTX rounding mode: rn, rz, rm, rp or rna. With the suffix `satfinite`, a number that
-            is too large becomes the largest number of the format. Otherwise it becomes infinity, or
-            the largest number if the mode rounds towards zero.
+        mode: PTX rounding mode: rn, rz, rm, rp or rna, with or without the suffix `satfinite`. A
+            number that is too large becomes the format's largest number if the mode has the suffix
+            or rounds the number towards zero. Otherwise, the number becomes infinity.
     """
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -63,7 +63,10 @@ def rounded(value: Fraction | float, kind: str, mode: str = "rn") -> float:
 
 
 def stored(values: Array, kind: str) -> Array:
-    """Return numbers in f16 or bf16, which must hold them exactly, for `Device.evaluate`."""
+    """Return numbers as an f16 or bf16 array for `Device.evaluate`.
+
+    The format must hold the numbers exactly.
+    """
     if kind == "f16":
         return values.astype(np.float16)
     return (values.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)

@@ -120,7 +120,7 @@ def test_barrier_does_not_wait_for_threads_that_have_ended(
 def test_variables_of_the_module(device: Device, module: LoadedModule) -> None:
     """Constant and global variables start with their initial values.
 
-    These may be pointers to other variables. Atomics on a global variable work.
+    An initial value may be a pointer to another variable. Atomics on a global variable work.
     """
     target = device.put(np.zeros(32, np.float32))
     device.launch(module, "globals", [pointer(target)], (1, 1, 1), (32, 1, 1))

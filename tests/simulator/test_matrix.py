@@ -103,7 +103,7 @@ def test_mma_of_small_integers(
 ) -> None:
     """`mma` gives exact results for every shape and type, with the fragment layouts of the PTX ISA.
 
-    Operands are small integers, so that any other layout would give another result.
+    Operands are random small integers, so sums are exact, and a wrong layout gives wrong results.
     """
     rng = np.random.default_rng(7)
     a = rng.integers(-8, 8, (4, m, k))

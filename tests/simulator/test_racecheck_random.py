@@ -162,8 +162,8 @@ class Done:
         thread: Index of the thread.
         step: Number of the step in which the access begins.
         kind: The kind of access.
-        knew: For each thread, how many of its steps were known to `thread` to be complete when the
-            access began.
+        knew: What `thread` knew when the access began. Element i is the number of steps of thread i
+            that `thread` then knew to be complete.
         end: Number of the step by which the access is complete; None for a copy that no thread has
             waited for.
     """
@@ -177,7 +177,8 @@ class Done:
     def is_before(self, later: Done) -> bool:
         """Return whether this access happens before a later one.
 
-        It does if it was complete when the later access began, and the later thread knew this.
+        This access does if it was complete when the later one began, and the thread of the later
+        access knew that.
         """
         if self.end is None:
             return False
@@ -189,9 +190,9 @@ class Done:
 def history(steps: list[Step]) -> dict[int, list[Done]]:
     """Return the accesses of each word, in the order in which threads in lockstep perform them.
 
-    Row i of `knows` is the vector clock of thread i: for each thread, how many of its steps thread
-    i knows to be complete. A barrier takes the maximum over its threads. An mbarrier passes on the
-    maximum of the warp that arrived.
+    The function keeps a vector clock for each thread. Element j of thread i's clock is the number
+    of steps of thread j that thread i knows to be complete. A barrier sets its threads' clocks to
+    their maximum. An mbarrier passes the maximum over the arriving warp on to the waiting warp.
     """
     knows = np.zeros((THREADS, THREADS), np.int64)
     handed: dict[int, Array] = {}
@@ -254,9 +255,9 @@ ASYNCHRONOUS = [
 def test_races_are_found_exactly(
     device: Device, first_seed: int, schedule: int, kinds: list[str]
 ) -> None:
-    """The simulator reports a race exactly if the model finds one.
+    """The simulator reports a race exactly if the model finds one, in two orders of threads.
 
-    It reports an error exactly if the model finds one. This holds in two orders of threads.
+    It reports a race of severity `error` exactly if the model finds a race of that severity.
     """
     machine = Machine(device.machine.memory, schedule=schedule)
     source = device.put(np.arange(THREADS * (MOST_STEPS + 2), dtype=np.uint32) + 10**6)

@@ -1,7 +1,7 @@
 """Calls of the CUDA runtime by compiled host code, handled by the simulator's runtime.
 
-runtime.cu prints the result of each call. runtime.txt has the expected output, which is also that
-of a GPU.
+runtime.cu prints the result of each call. runtime.txt has the expected output, which a GPU prints,
+too.
 """
 
 from __future__ import annotations

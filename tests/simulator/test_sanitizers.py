@@ -86,9 +86,10 @@ def mistakes(name: str) -> list[tuple[str, int]]:
 
 
 def end_of_statement(line: int) -> int:
-    """Return the last line of the asm statement that begins at a line, or the line if none begins.
+    """Return the last line of the asm statement that begins at `line`.
 
-    nvcc 13.5 reports the first line of such a statement, and nvcc 13.0 the last.
+    The result is `line` itself if no asm statement begins there. The last line matters because nvcc
+    13.5 reports the first line of such a statement, and nvcc 13.0 the last.
     """
     if LINES[line - 1].lstrip().startswith("asm volatile("):
         while ");" not in LINES[line - 1]:
@@ -105,7 +106,8 @@ def is_simulator_only(name: str) -> bool:
 def test_mistakes_and_nothing_else_are_found(corpus: Corpus, name: str) -> None:
     """The checks that report errors in a kernel are exactly those that the kernel's comments name.
 
-    Each line that a comment marks has an error. A kernel whose name begins with `clean` has none.
+    Each line that a comment marks has an error. A kernel whose name begins with `clean` has no
+    errors.
     """
     expected = [] if name.startswith("clean") else mistakes(name)
     found = corpus.errors(name)

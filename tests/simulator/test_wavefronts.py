@@ -66,8 +66,9 @@ def test_wavefronts_are_those_of_a_gpu(
 ) -> None:
     """Each pattern of shared memory addresses takes as many wavefronts as on a GPU.
 
-    A wavefront serves 128 bytes: 32, 16 or 8 threads. For loads of 8 or 16 bytes, it serves twice
-    as many if threads n and n ^ 1 (or n ^ 2) load one element.
+    A wavefront serves 128 bytes: 32 threads of 4 bytes, 16 of 8, or 8 of 16. For loads of 8 or 16
+    bytes, a wavefront serves twice as many threads if threads n and n ^ 1 load the same element.
+    The same holds for threads n and n ^ 2.
     """
     module = device.machine.load(patterns_ptx)
     counted = [wavefronts(device, module, kind, nbytes, pattern) for nbytes in (4, 8, 16)]

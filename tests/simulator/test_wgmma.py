@@ -43,7 +43,7 @@ class Shared:
         """Store a matrix (line, k) in the K-major layout, and return its descriptor.
 
         A line is a row of A or a column of B. Values of one line for neighbouring k are contiguous.
-        The eight lines of a group start one swizzle span apart.
+        Within a group of eight lines, each line starts one swizzle span after the previous line.
         """
         rows, start, span = matrix.shape[0], self._start(), SPANS[mode]
         each = 16 // matrix.itemsize
@@ -102,7 +102,10 @@ def run(
     device: Device, module: LoadedModule, name: str, shared: Shared, descriptors: tuple[int, int],
     c: Array, adds: int = 1,
 ) -> Array:  # fmt: skip
-    """Run a wgmma kernel; return D (64, 16). Its accumulators start as `c` (64, 16)."""
+    """Run a wgmma kernel whose accumulators start as `c` (64, 16); return D (64, 16).
+
+    `adds` is the instruction's scale-d: 1 to add the accumulators, 0 to ignore them.
+    """
     kind = {"s8": "s32", "f16_half": "f16"}.get(name, "f32")
     warps = [c[16 * w : 16 * w + 16] for w in range(4)]
     halves = [np.stack([part[:, 8 * j : 8 * j + 8] for part in warps]) for j in range(2)]
@@ -221,7 +224,7 @@ def test_a_in_registers(device: Device, module: LoadedModule) -> None:
 def test_sums_round_as_the_hardware(
     device: Device, module: LoadedModule, name: str, kind: str, k: int
 ) -> None:
-    """`wgmma` rounds sums of products exactly as a GPU, for similar and very different sizes.
+    """`wgmma` rounds sums of products, of similar or very different sizes, exactly as a GPU.
 
     The `device` fixture compares the results with those recorded on a GPU.
     """

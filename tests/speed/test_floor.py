@@ -37,7 +37,7 @@ def test_bytes_are_read_and_written_once() -> None:
 
 
 def test_the_slower_of_moving_and_computing_counts() -> None:
-    """The floor is the longer of moving and computing: the two can overlap, and both are needed."""
+    """The floor is the longer of two times: moving the data, and computing; they may overlap."""
     rates = Rates(bytes_per_second=1e9, flops_per_second=1e12)
     assert LeastWork(10**6, 10**6).floor_ms(rates) == pytest.approx(1.0)
     assert LeastWork(10**6, 10**10).floor_ms(rates) == pytest.approx(10.0)

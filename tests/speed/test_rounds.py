@@ -81,7 +81,7 @@ class _Named:
 
 
 class _StageOfNothing(Stage):
-    """A stage without inputs to fill, which therefore needs no GPU."""
+    """A `Stage` (the inputs of timed calls) without any tensor, which therefore needs no GPU."""
 
     def __init__(self) -> None:
         pass
@@ -97,7 +97,7 @@ class _StageOfNothing(Stage):
 
 
 class _MonitorOf(Monitor):
-    """A monitor of a GPU that goes through the given states."""
+    """A monitor of a GPU that returns the given states, one after another."""
 
     def __init__(self, states: Iterator[State]) -> None:
         self._states = states
@@ -107,9 +107,9 @@ class _MonitorOf(Monitor):
 
 
 def test_every_round_has_a_look_at_the_gpu() -> None:
-    """A round under thermal throttling is discarded for all contenders; a power limit is fine.
+    """A round under thermal throttling is discarded for all contenders.
 
-    The state of the GPU is stored for every round.
+    A round under a power limit alone is kept. The state of the GPU is stored for every round.
     """
     reasons = [("power limit",), (), ("heat, by the hardware", "power limit"), ()]
     states = [State(1900.0 + at, 500.0, 50.0, held) for at, held in enumerate(reasons)]

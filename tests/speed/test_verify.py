@@ -44,13 +44,13 @@ class Right:
     def largest_error(self, y: Tensor, precision: Precision = "fp32") -> float:
         """Return the largest error of checksums with eight choices of random signs.
 
-        Errors nearly cancel under about one of a hundred choices of signs.
+        A single choice is not enough: under about one of a hundred, the errors nearly cancel.
         """
         return max(self.error(y, precision) for _ in range(_DRAWS))
 
 
 def right(wanted: str) -> Right:
-    """Return the right values of the case whose id begins with `wanted`."""
+    """Return weights, inputs and right output of the case whose id begins with `wanted`."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
     case = next(case for case in cases_for(problem, submission) if case.id.startswith(wanted))
@@ -99,7 +99,7 @@ def test_what_is_not_finite_is_seen() -> None:
 
 
 def test_half_precision_passes_as_such_and_not_as_float32() -> None:
-    """A coarse output passes with the bound of bf16, and fails with that of fp32."""
+    """An output with a relative error of 2**-6 is within the bound of bf16, but not of fp32."""
     found = right("reduced")
     coarse = found.y * (1 + 2.0**-6)
     assert found.largest_error(coarse, "fp32") > 1

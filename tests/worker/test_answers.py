@@ -103,7 +103,7 @@ def test_what_does_not_fit_is_refused_by_name(step: str, message: Message, words
 def test_findings_are_bounded_where_they_arrive() -> None:
     """The number and the length of the findings in a worker's answer are limited.
 
-    The gravest findings are kept, and one finding has the count of the others.
+    The gravest findings are kept, and one more finding has the number of those left out.
     """
     few = answer(findings=[REMARK, FINDING])
     assert [finding.severity for finding in findings_of(few)] == ["info", "error"]

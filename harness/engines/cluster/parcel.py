@@ -45,8 +45,8 @@ class Parcel:
 
     Attributes:
         request: The request as JSON; its paths are those of the sender's machine.
-        submission: Contents of the submission's file and of the source files beside it that it may
-            read, by path relative to the submission's folder.
+        submission: Contents of the submission's file, and of the source files beside this file that
+            the submission may read. The keys are paths relative to the submission's folder.
         problem: Content of the reference's file.
     """
 
@@ -146,8 +146,8 @@ def unpack(parcel: Parcel, luggage: ReadableFiles, folder: Path) -> Request:
 
     Raises:
         OSError: A file cannot be written.
-        UnpackError: There are readable files, and this machine has no sandbox, which would show
-            them at the sender's paths.
+        UnpackError: There are readable files, but this machine has no sandbox. Only a sandbox can
+            show the files at the sender's paths.
     """
     asked = parcel.asked
     if luggage.files and bubblewrap.usable() is None:

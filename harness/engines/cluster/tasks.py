@@ -107,7 +107,10 @@ def describe() -> Machine:
 
 
 def carry(luggage: ReadableFiles) -> ReadableFiles:
-    """Return the readable files unchanged; the result of a Dask task reaches a worker only once."""
+    """Return the readable files unchanged.
+
+    As the result of a Dask task, they are sent to each worker only once.
+    """
     return luggage
 
 
@@ -296,5 +299,5 @@ def _files_of(folder: Path) -> dict[str, bytes]:
 
 @functools.cache
 def _why_untrusted_refused() -> str:
-    """Return why this machine cannot run untrusted files, or ""; the slow test runs only once."""
+    """Return why this machine cannot run untrusted files, or ""; the result is cached."""
     return layers.why_not()

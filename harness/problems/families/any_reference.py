@@ -147,14 +147,15 @@ class AnyReference:
         return ()
 
     def spelled(self, name: str, taken: Mapping[str, object]) -> Configuration | None:
-        """Return None: an id states only the constants that differ from those in one file."""
+        """Return None: an id states only changed constants, and the file is not known here."""
         del name, taken
         return None
 
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
-        """Yield configurations with constants near the sizes of warps, thread blocks and vectors.
+        """Yield configurations with other values of the constants in the reference's file.
 
-        Other constants are small, or have more than 16 bits.
+        The values lie near the sizes of warps, thread blocks and vectors, are small, or have more
+        than 16 bits.
         """
         return other_sizes(sizes, turns=strength - 1)
 
@@ -174,8 +175,8 @@ class AnyReference:
         """Return all runs if the inputs have at most 2**17 elements, else those of `indispensable`.
 
         One run of `indispensable` has far larger numbers at the ends of tensors than elsewhere.
-        Without such numbers, a kernel that leaves out the last of very many elements changes the
-        output by less than rounding does.
+        This run finds kernels that leave out the last of very many elements. With other inputs,
+        such a kernel would change the output by less than rounding does.
         """
         is_small = self.work(configuration) <= _MOST_NUMBERS_OF_ALL_RUNS
         return runs if is_small else self.indispensable(runs)
@@ -191,7 +192,7 @@ class AnyReference:
         return [run for run in runs if run.name == "own" or run is other]
 
     def spell(self, configuration: Configuration) -> str:
-        """Return an id: the constants that differ from the file, or else arguments and shapes."""
+        """Return an id: the changed constants if there are any, else arguments and shapes."""
         if configuration.constants:
             return "-".join(f"{name}={value}" for name, value in configuration.constants.items())
         arguments = [f"{name}{value}" for name, value in configuration.arguments.items()]

@@ -130,7 +130,8 @@ class Family(Protocol):
     def vast(self, taken: Mapping[str, object]) -> Iterable[Configuration]:
         """Yield small configurations whose inputs can be extended to more than 2**32 elements.
 
-        Along the last axis, each output position depends only on inputs near that position.
+        In such a configuration, each output position along the last axis depends only on inputs
+        near that position.
         """
 
     @property
@@ -224,8 +225,8 @@ class Family(Protocol):
     def sized(self, sizes: Sizes, strength: int) -> Iterable[Configuration]:
         """Yield configurations with other values of the constants in the reference's file.
 
-        With strength 2, each test value of a constant occurs in one configuration, with strength 3
-        in two. In these, the other constants have different values.
+        Each test value of a constant occurs in one configuration with strength 2. With strength 3,
+        it occurs in two configurations that differ in the other constants.
         """
 
     def cut_down(self, sizes: Sizes) -> Iterator[Configuration]:
@@ -236,7 +237,10 @@ class Family(Protocol):
         """
 
     def largest_exact(self, configuration: Configuration) -> int:
-        """Return the largest odd integer in those inputs that float32 sums exactly."""
+        """Return the largest integer that the distribution `exact` may draw; it is odd.
+
+        float32 must compute the sums of these integers exactly.
+        """
 
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """Return the runs that are not too slow for a configuration of this size.
@@ -290,7 +294,7 @@ class Family(Protocol):
     def facts(self, configuration: Configuration) -> Mapping[str, object]:
         """Return properties of a configuration that may explain a failure, by name.
 
-        They are sizes and truth values.
+        The properties are sizes and truth values.
         """
 
     def computation(

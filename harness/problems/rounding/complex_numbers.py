@@ -57,7 +57,7 @@ def view_as_complex(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @complex_rule("view_as_real")
 def view_as_real(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
-    """Bound the error of `view_as_real`: that of a part is at most that of the complex number."""
+    """Bound the error of `view_as_real`: a part's error is at most the complex number's error."""
     del rounding
     value = operator(x.value)
     return Tracked(value, None if x.error is None else torch.stack([x.error, x.error], dim=-1))

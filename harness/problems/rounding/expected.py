@@ -81,8 +81,8 @@ class Propagated:
     def tried(self) -> Tensor | None:
         """The largest error of each element in trials of random rounding (`trials.deviation`).
 
-        It is None for integers, which are right or wrong, and if an operator rejects the numbers of
-        a trial.
+        The result is None if the output is not floating point, or if an operator rejects the
+        numbers of a trial.
         """
         if not self.value.is_floating_point():
             return None

@@ -99,8 +99,8 @@ def _source(operand: Any) -> Node | None:
 def _around_mean(tensors: Sequence[Tensor], place: int) -> Sequence[Tensor]:
     """Return the tensors, with the mean of the tensor at index `place` subtracted from it.
 
-    If all numbers of one operand are positive, their mean dominates each output. The mean has the
-    same effect for all numbers of the other operand, and hides how these numbers differ.
+    Otherwise, the mean of an operand of positive numbers would dominate each output. The mean has
+    the same effect for all numbers of the other operand, and would hide how these numbers differ.
     """
     changed = [*tensors]
     changed[place] = changed[place] - changed[place].mean()
@@ -120,9 +120,9 @@ class _Operand:
         traced: The traced reference.
         tensors: The arguments of the traced graph.
         place: Index of the operand in `tensors`.
-        even: Orthonormal columns that span the output errors which arise if all numbers of an
-            operand are truncated. `adjoint` removes such errors, since they do not show lost bits.
-            If `even` is None, `adjoint` removes nothing.
+        even: Two orthonormal columns. They span the output errors that arise if all numbers of the
+            first operand, or all of the second, are truncated. `adjoint` removes these errors,
+            since they do not show lost bits. If `even` is None, `adjoint` removes nothing.
     """
 
     traced: Traced

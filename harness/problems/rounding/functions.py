@@ -1,8 +1,8 @@
 """Error-bound rules of functions of one or two numbers that are seldom used.
 
-The errors are twice those of the CUDA C++ Programming Guide, "Mathematical Functions", or those of
-the usual formula where they are larger. Relative errors are in units of float32's roundoff; one ulp
-is two units.
+The rules allow twice the errors in the CUDA C++ Programming Guide, "Mathematical Functions". Where
+the usual formula of a function has a larger error, they allow that error. Relative errors are in
+units of float32's roundoff; one ulp is two units.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ def lgamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of lgamma, which is convex between its poles.
 
     Near its zeros, and where it is computed by reflection, lgamma has an absolute error bound only.
-    For a negative x, a kernel computes log(pi / abs(sin(pi x))) - lgamma(1 - x), which keeps the
-    sine's error.
+    Reflection is for a negative x: a kernel computes log(pi / abs(sin(pi x))) - lgamma(1 - x). The
+    sine's relative error is then an absolute error of the logarithm.
     """
     value = operator(x.value)
     mirrored = torch.where(x.value < 0, operator(1.0 - x.value).abs(), 0.0)
@@ -91,9 +91,9 @@ def lgamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 def digamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of digamma, which grows between its poles.
 
-    A kernel computes it by a recurrence up to 10, by a series above 10, and with pi / tan(pi x) for
-    reflection. The recurrence has at most ten terms, each at most 1 / x. The series contributes
-    log(10).
+    A kernel computes it by a recurrence up to 10, and by a series above 10. For a negative x, it
+    uses reflection with pi / tan(pi x). The recurrence adds at most ten terms, each at most 1 / x,
+    to the series at 10, which is about log(10).
     """
     value = operator(x.value)
     sine = _distance_of_poles(x.value)

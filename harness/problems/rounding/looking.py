@@ -26,7 +26,10 @@ def _one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def _fill_diagonal(matrix: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Fill a matrix's diagonal in place through a mask; torch fills a diagonal that wraps."""
+    """Fill a matrix's diagonal in place through a mask.
+
+    If the diagonal has to wrap, torch's own function is called.
+    """
     rows, columns = matrix.shape
     if wrap and rows > columns:
         return matrix.fill_diagonal_(fill_value, wrap)

@@ -58,8 +58,9 @@ def grid_sampler(
     """Bound the error of sampling an image at given positions, by linear interpolation.
 
     Along each dimension the result is continuous. Its slope is at most the largest difference of
-    neighbours, which is at most twice the largest element. A position is ((g + 1) n - 1) / 2 for a
-    number g of the grid, which has four roundings.
+    neighbours, which is at most twice the largest element. A number g of the grid gives the
+    position ((g + 1) n - 1) / 2 in a dimension of size n. Computing this position takes four
+    roundings.
 
     Raises:
         NoRuleError: The mode is nearest, where rounding decides the element, or bicubic.

@@ -24,7 +24,9 @@ def _joined(
     """Bound the error of a bilinear function, whose results are sums of products.
 
     The bound is that of Higham, section 3.1, plus the effect of the operands' own errors. This
-    effect is at most f(largest absolute values) - f(exact absolute values), where f is `function`.
+    effect is at most the difference between two results of `function`. Its arguments are the
+    largest possible absolute values of the operands for one result, and the exact ones for the
+    other.
 
     Args:
         rounding: The arithmetic.

@@ -99,8 +99,9 @@ def _is_in_place(node: Node) -> bool:
 def _table() -> Mapping[Any, Callable[..., Any]]:
     """Return torch's decompositions of all operators for which this package has no rule.
 
-    An in-place operator is not decomposed if its out-of-place form has a rule. A decomposition has
-    a wider bound than a rule: that of a sigmoid contains an exponential, which overflows.
+    An in-place operator is not decomposed if its out-of-place form has a rule. Rules are preferred
+    because decompositions have wider bounds. For example, the decomposition of a sigmoid contains
+    an exponential, which overflows.
     """
     return {
         overload: decomposition

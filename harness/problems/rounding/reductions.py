@@ -115,8 +115,8 @@ def prod(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: An
     """Bound the error of a product of elements, or of a running product.
 
     Each factor adds one rounding (Higham, lemma 3.1). The factors may be taken in any order. The
-    bound is infinite where a product of some factors may overflow. For underflow, the smallest
-    number times the largest product of the other factors is added.
+    bound is infinite where a product of some factors may overflow. To allow for underflow, the
+    smallest number times the largest product of the other factors is added.
     """
     kwargs.pop("dtype", None)
     value = operator(x.value, *args, **kwargs)

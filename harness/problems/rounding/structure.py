@@ -123,12 +123,12 @@ def index_put(
 ) -> Tracked:
     """Bound the error of writing elements at given positions.
 
-    If one number is written through a mask, elements of the mask may be uncertain. At such an
-    element, the result may be the old or the new number. A call that adds to the old elements is
+    Where one number is written through a mask, elements of the mask may be uncertain. The result at
+    an uncertain element may be the old or the new number. A call that adds to the old elements is
     left to `scatter_add`.
 
     Raises:
-        NoRuleError: Any other index depends on rounding.
+        NoRuleError: An index other than such a mask depends on rounding.
     """
     if kwargs or (len(what) > 1 and what[-1] is True):
         return scatter_add(rounding, operator, x, where, *what, **kwargs)
@@ -281,9 +281,9 @@ def _is_number(value: object) -> bool:
 def to_copy(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> Tracked:
     """Bound the error of a conversion to another dtype.
 
-    Between floating-point types no error is added: the error of storing a number is counted where
-    the number is computed. The error of an integer is one more than that of the number that it is
-    made from.
+    A conversion between floating-point types adds no error: the error of storing a number is
+    counted where the number is computed. A conversion to an integer adds 1 to the error, after
+    rounding the error up.
 
     Raises:
         NoRuleError: The conversion drops imaginary parts.

@@ -58,9 +58,9 @@ class Tracked:
 
     Attributes:
         value: The exact value, but for float64's rounding.
-        error: Largest error of each element, float64, in the value's shape. None if the value is
-            exact. For a truth value it is 1 if either may result; for a complex number it bounds
-            the modulus of the difference.
+        error: Largest error of each element, float64, in the value's shape; None if the value is
+            exact. A truth value has the error 1 if it may be True or False. For a complex number,
+            the error is the modulus of the difference.
         terms: Totals over the terms if the value is a sum, else None. They are kept because a
             kernel may add a later addend, such as a bias, before these terms.
     """
@@ -288,7 +288,8 @@ def rule(*names: str) -> Callable[[R], R]:
 def complex_rule(*names: str) -> Callable[[R], R]:
     """Register a function as the error-bound rule of operators with a complex operand.
 
-    Rules of real numbers do not hold for complex ones, so such calls never use them.
+    A call with a complex operand only uses rules registered here, since rules of real numbers do
+    not hold for complex numbers.
 
     Args:
         names: Names of the operators, without namespace and overload.

@@ -45,15 +45,15 @@ class ActiveThreads(Protocol):
 
     @property
     def copies(self) -> GroupedCopies:
-        """The unfinished copies of `cp.async`: those that no thread has waited for yet."""
+        """The unfinished copies of `cp.async`, which no thread has waited for yet."""
 
     @property
     def bulk_reads(self) -> GroupedCopies:
-        """The bulk copies to global memory whose reads no thread has waited for yet, by group."""
+        """The bulk copies to global memory, by group, until a thread has waited for the reads."""
 
     @property
     def bulk_writes(self) -> GroupedCopies:
-        """The bulk copies to global memory whose writes no thread has waited for yet, by group."""
+        """The bulk copies to global memory, by group, until a thread has waited for the writes."""
 
     @property
     def deliveries(self) -> BarrierDeliveries:
@@ -89,8 +89,8 @@ class ActiveThreads(Protocol):
             addresses: The address of the first byte of each row.
             nbytes: The length of a row in bytes.
             align: The required alignment in bytes; 0 means `nbytes`.
-            by: The agent that race detection records as the reader. With None, nothing is recorded;
-                the caller can call `reads` and `looks` for that.
+            by: The agent that race detection records as the reader. With None, race detection does
+                not see the read; the caller can report it by calling `reads` and `looks`.
             counts: True to count the memory traffic. With False, the caller calls `count` instead.
         """
 
@@ -100,7 +100,8 @@ class ActiveThreads(Protocol):
     def looks(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
         """Check a read by the threads `lanes` for races with earlier writes, but do not record it.
 
-        The caller calls `reads` to record one reader for several threads that read the same rows.
+        If several threads read the same rows, the caller calls `reads` for only one thread, which
+        is recorded, and `looks` for the other threads.
         """
 
     def write(
@@ -116,9 +117,9 @@ class ActiveThreads(Protocol):
     ) -> None:
         """Write rows of bytes, except rows that cannot be written.
 
-        If `by` is asynchronous, reads return poison (a fixed pattern) until `settle` or `deliver`
-        finishes the copy. `rows` has the bytes of each row. The other arguments are those of
-        `read`.
+        If `by` is asynchronous, reads of these bytes return poison (a fixed pattern) until `settle`
+        or `deliver` finishes the copy. `rows` has the bytes of each row. The other arguments are
+        those of `read`.
         """
 
     def count(
@@ -126,7 +127,7 @@ class ActiveThreads(Protocol):
     ) -> None:
         """Count the memory traffic of rows that were read or written with `counts=False`.
 
-        Each row is one access that a GPU would make.
+        The caller passes one row for each access that a GPU would make.
         """
 
     def forget(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
@@ -182,13 +183,14 @@ class Action:
             warp, or a warpgroup. Threads that arrive first wait for the others.
         ready: None, or a test with the arguments of `run`. A thread waits until the test is true
             for it. If no thread can run any more, the wait expires and `run` is called anyway.
-        stores_through: Indices of the inputs that are addresses to which the action may store,
-            without those in shared memory.
+        stores_through: Indices of the inputs that are addresses to which the action may store.
+            Addresses in shared memory are left out.
         stores_anywhere: True if the action may store to memory that no address among its inputs
             points to.
         row_bytes: The fewest bytes of memory that the action accesses at a time.
-        traffic: How the action's memory traffic is counted: "none", not at all; "warps", like that
-            of loads and stores; "bulk", as one access for each thread.
+        traffic: How the action's memory traffic is counted. With "none", it is not counted. With
+            "warps", it is counted as for loads and stores. With "bulk", the rows of each thread
+            together count as requests of 128 bytes.
     """
 
     inputs: tuple[Input, ...]

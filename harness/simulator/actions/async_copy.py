@@ -2,10 +2,11 @@
 
 Source: PTX ISA, "Data Movement and Conversion Instructions: Asynchronous copy".
 
-The simulator copies the data when the copy starts. Until the thread that started the copy waits for
-it, reads of the target return poison (a fixed pattern, NaN as float32). After
-`cp.async.mbarrier.arrive`, this lasts until a thread waits for the mbarrier. A kernel that reads
-too early therefore gets wrong values in every run, and not only when a GPU's timing exposes them.
+The simulator copies the data when the copy starts. Reads of the target return poison (a fixed
+pattern, NaN as float32) until the thread that started the copy waits for it. If the copy was handed
+to an mbarrier by `cp.async.mbarrier.arrive`, reads return poison until a thread waits for the
+mbarrier. A kernel that reads too early therefore gets wrong values in every run. On a GPU, it gets
+wrong values only with some timings.
 """
 
 from __future__ import annotations

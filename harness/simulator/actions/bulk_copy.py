@@ -161,11 +161,13 @@ def _tensor_operand(operand: Operand) -> tuple[Input, ...]:
 def _each_box(
     active: ActiveThreads, maps: Array, coordinates: tuple[Array, ...]
 ) -> list[tuple[int, TensorMap, tuple[int, ...]]]:
-    """Decode the tensor map of each thread, and return those that are valid.
+    """Decode the tensor map of each thread; return the valid maps with the start of their boxes.
+
+    An invalid map is reported as an access to an invalid address.
 
     Returns:
-        For each valid map, the thread's position among the active threads, the map, and the first
-        coordinates of the thread's box. An invalid map is reported as a wrong access.
+        For each valid map, the thread's position among the active threads, the map, and the
+        coordinates at which the thread's box begins.
     """
     found = []
     data = active.read(Space.GENERIC, active.lanes, maps, MAP_BYTES, 64, counts=False)

@@ -1,12 +1,12 @@
 """Layout of wmma matrices in memory, and the memory accesses that a GPU makes to move them.
 
-The accesses decide the memory traffic in the counters. They are those of the code that ptxas 13.0
-generates for compute capability 9.0:
+The accesses are counted as the memory traffic of wmma. They are the accesses of the code that ptxas
+13.0 generates for compute capability 9.0. Elements are called small here if they have 2 bytes, or
+have 1 byte and the same order in registers and in memory.
 
-- Matrices with 2-byte elements move in 4-byte words. Matrices with 1-byte elements do, too, if the
-  elements have the same order in registers and in memory. From shared memory, ldmatrix loads both
-  kinds of matrices, except accumulators.
-- Accumulators with contiguous rows move in pairs of elements.
+- ldmatrix loads A and B from shared memory if their elements are small.
+- In all other cases, matrices with small elements move in 4-byte words.
+- Accumulators with larger elements and contiguous rows move in pairs of elements.
 - All other matrices move element by element.
 """
 
@@ -64,8 +64,9 @@ def factor_positions(count: int, k: int, kind: str) -> Array:
         kind: The PTX type of the elements.
 
     Returns:
-        For (register, thread, element of the register), the element's index in a (count, k) matrix.
-        A fragment of f16 has eight registers in every shape; surplus registers repeat the others.
+        An array with the axes register, thread, and element of the register. Its values are flat
+        indices in a matrix of shape (count, k). A fragment of f16 has eight registers in every
+        shape. If it needs fewer registers, the surplus registers repeat the others.
     """
     each = each_register(kind)
     tiles = np.arange(count * k).reshape(count // 8, 8, -1, 4, each)
@@ -78,7 +79,8 @@ def factor_positions(count: int, k: int, kind: str) -> Array:
 def sum_positions(m: int, n: int, kind: str) -> Array:
     """Return which element of an m x n accumulator each thread of a warp holds in each register.
 
-    The result has, for (register, thread, element of the register), the index in an (m, n) matrix.
+    The result has the axes register, thread, and element of the register. Its values are flat
+    indices in a matrix of shape (m, n).
     """
     tiles = np.arange(m * n).reshape(m // 8, 8, n // 8, 4, 2)
     if kind == "f16":
@@ -93,8 +95,8 @@ class Fragment:
     A line is a row of A, C or D, or a column of B.
 
     Attributes:
-        positions: For (register, thread, element of the register), the index of the matrix element
-            in a (count, length) array.
+        positions: The matrix elements that the registers hold, as flat indices in an array of shape
+            (count, length). The axes are register, thread, and element of the register.
         count: Number of lines of the matrix.
         length: Number of elements of a line.
         by_line: True if the elements of a line are neighbours in memory. Otherwise, elements with
@@ -137,13 +139,13 @@ class Fragment:
         return cls(factor_positions(count, k, kind), count, k, by_line, size, kind, False)
 
     def addresses(self, active: ActiveThreads, base: Array, stride: Array) -> tuple[Array, Array]:
-        """Return the address of each element, and the thread that accesses the element.
+        """Return the thread that accesses each element, and the element's address.
 
         Args:
             active: The threads.
             base: Address of the matrix, for each thread.
-            stride: Distance, in elements, from one contiguous run of elements (a line, if
-                `by_line`) to the next, for each thread.
+            stride: Distance, in elements, from one contiguous run of elements to the next, for each
+                thread. A run is a line if `by_line` is true.
 
         Returns:
             The threads and the addresses, as flat arrays in the order (register, warp, thread,
@@ -173,9 +175,10 @@ class Fragment:
         active.count(space, *pieces, nbytes, is_store=is_store)
 
     def _places(self, positions: Array) -> tuple[Array, Array]:
-        """Return, for each element, its contiguous run of elements, and its position in the run.
+        """Return the number of each element's contiguous run, and the element's place in the run.
 
-        Runs are numbered from 0. `positions` are the elements' indices in a (count, length) array.
+        Runs are numbered from 0. `positions` holds the flat indices of the elements in an array of
+        shape (count, length).
         """
         line, place = np.divmod(positions, self.length)
         return (line, place) if self.by_line else (place, line)
@@ -205,7 +208,7 @@ class Fragment:
 
 
 def _tiles(runs: int, width: int, piece: int) -> tuple[Array, Array]:
-    """Return a warp's accesses if each instruction moves four pieces of each of eight runs.
+    """Return a warp's accesses if an instruction moves 32 pieces: four of each of eight runs.
 
     Thread l moves piece l mod 4 of run l / 4.
 
@@ -215,7 +218,8 @@ def _tiles(runs: int, width: int, piece: int) -> tuple[Array, Array]:
         piece: Bytes of a piece.
 
     Returns:
-        For (instruction, thread), the number of the run, and the offset in the run in bytes.
+        Two arrays of shape (instructions, threads). The first has the number of the run that a
+        thread accesses. The second has the offset of the access in that run, in bytes.
     """
     first, start = (a.reshape(-1, 1) for a in np.mgrid[0:runs:8, 0 : width : 4 * piece])
     return first + _LANES // 4, start + _LANES % 4 * piece
@@ -231,7 +235,8 @@ def _rows(runs: int, width: int) -> tuple[Array, Array]:
         width: Bytes of a run.
 
     Returns:
-        For (instruction, thread), the number of the run, and the offset in the run in bytes.
+        Two arrays of shape (instructions, threads). The first has the number of the run that a
+        thread accesses. The second has the offset of the access in that run, in bytes.
     """
     first, start = (a.reshape(-1, 1) for a in np.mgrid[0:runs:8, 0:width:_ROW_BYTES])
     threads = 8 * min(len(first), 4)
@@ -248,8 +253,9 @@ def _spread(
         active: The threads.
         base: Address of the matrix, for each active thread.
         pitch: Distance between contiguous runs in bytes, for each active thread.
-        run: Number of the run of each access, for (instruction, 1, thread of the warp, element).
-        start: The offset of each access in its run, in bytes, in the shape of `run`.
+        run: For each access of one warp, the number of the run. The shape is (instructions, 1,
+            threads of the warp, elements).
+        start: For each access, its offset in the run, in bytes; an array of the same shape.
     """
     threads = run.shape[2]
     lanes, bases, pitches = (

@@ -111,6 +111,8 @@ It returns the phase afterwards and the state that each thread receives.
 def by_barrier(active: ActiveThreads, addresses: Array) -> Iterator[tuple[int, int, Lanes]]:
     """Yield the block, the shared address and the threads of each mbarrier among the addresses.
 
+    The threads are given by their numbers in the chunk (the blocks that run together).
+
     Args:
         active: The threads.
         addresses: Address of an mbarrier, for each thread.
@@ -122,7 +124,7 @@ def by_barrier(active: ActiveThreads, addresses: Array) -> Iterator[tuple[int, i
 def _grouped(active: ActiveThreads, addresses: Array) -> Iterator[tuple[int, int, Array]]:
     """Yield the block, the shared address and the threads of each mbarrier among the addresses.
 
-    The threads are given by their positions in `addresses`.
+    The threads are given by their positions in `addresses`, not by their numbers in the chunk.
     """
     plain = addresses & _WINDOW
     blocks = (active.lanes // active.block_threads).astype(np.uint64)
@@ -147,8 +149,9 @@ def change(active: ActiveThreads, space: Space, addresses: Array, how: Change) -
         active: The threads.
         space: State space of the addresses.
         addresses: Address of an mbarrier, for each thread.
-        how: Called with the phase and the positions of the threads at one mbarrier. Returns the new
-            phase, and the state that each thread receives.
+        how: The change: a function that is called for each mbarrier. Its arguments are the phase,
+            and the positions in `addresses` of the threads at the mbarrier. It returns the new
+            phase, and a list of the states that these threads receive.
 
     Returns:
         The state that each thread receives; 0 for a thread without a valid mbarrier.
@@ -175,7 +178,7 @@ def _keep(
     Args:
         active: The threads.
         space: State space of the addresses.
-        position: Position of that thread in `addresses`.
+        position: Position in `addresses` of the thread that makes the access.
         addresses: Address of an mbarrier, for each thread.
         phase: The state.
     """
@@ -196,8 +199,8 @@ def raise_pending(active: ActiveThreads, space: Space, addresses: Array) -> None
 def deliver(active: ActiveThreads, space: Space, addresses: Array) -> None:
     """Finish the copies that the mbarriers at the addresses count.
 
-    Each mbarrier's pending bytes and arrivals decrease by those of the finished copies, which may
-    complete the phase.
+    An mbarrier counts finished copies in bytes or as arrivals. Its pending bytes or arrivals
+    decrease accordingly, which may complete the phase.
     """
     for block, barrier, positions in _grouped(active, addresses):
         deliveries = active.deliveries.take(block, barrier)

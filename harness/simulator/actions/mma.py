@@ -4,12 +4,14 @@ Source: PTX ISA, "Matrix fragments for mma".
 
 All shapes follow one pattern. Thread l has g = l / 4 and t = l mod 4.
 
-- A 32-bit register of A holds e = 32 / width elements; a 64-bit register of f64 holds one. These
-  elements are row g, columns e t ... e t + e - 1 of an 8 x 4e tile. The next register holds the
-  same elements of the tile below. After the lowest tile, the tiles to the right follow.
+- A register of A holds e elements. A 32-bit register holds e = 32 / b elements of b bits each. A
+  64-bit register holds e = 1 element of f64.
+- The first register of A belongs to an 8 x 4e tile. It holds the elements in row g and columns
+  e t ... e t + e - 1 of the tile. The next register holds the elements at the same place in the
+  tile below. After the lowest tile, the tiles to the right follow.
 - B is laid out like A, with rows and columns exchanged.
-- Registers 2 i and 2 i + 1 of C and D hold columns 2 t and 2 t + 1 of row g + 8 i. In float16 one
-  register holds both.
+- Registers 2 i and 2 i + 1 of C and D belong to row g + 8 i. They hold columns 2 t and 2 t + 1. If
+  the elements are float16, one register holds both columns.
 
 tensor_core.py describes the accumulation.
 """
@@ -101,12 +103,12 @@ class Form:
 
         Args:
             active: The threads, which give access to the simulator's C functions.
-            a: float64, (count, m, k).
-            b: float64, (count, k, n).
-            c: In the dtype of this form's C, (count, m, n).
+            a: Array of shape (count, m, k), float64.
+            b: Array of shape (count, k, n), float64.
+            c: Array of shape (count, m, n), in the dtype of C.
 
         Returns:
-            Sums in the dtype of D, (count, m, n).
+            Array of shape (count, m, n), in the dtype of D.
         """
         if self.a == "f64":
             return multiply_add_doubles(active.native("fma_f64"), a, b, c)
@@ -117,7 +119,7 @@ class Form:
 
 
 def lines(registers: tuple[Array, ...], kind: str, blocks: int) -> Array:
-    """Return the matrix A, or the transposed B, that a warp's registers hold, as decoded numbers.
+    """Return, for each warp, the matrix A or the transposed B that its registers hold, decoded.
 
     Args:
         registers: The registers; each is an array with one element for each thread.
@@ -125,7 +127,7 @@ def lines(registers: tuple[Array, ...], kind: str, blocks: int) -> Array:
         blocks: Rows of A, or columns of B, divided by 8.
 
     Returns:
-        (warps, 8 * blocks, k) numbers.
+        The decoded elements, of shape (warps, 8 * blocks, k).
     """
     dtype, decode = DECODE[kind]
     words = np.stack(registers)

@@ -1,4 +1,4 @@
-"""Decoding of the number formats of tensor cores to float64, which is exact."""
+"""Exact decoding of the number formats of tensor cores to float64."""
 
 from __future__ import annotations
 

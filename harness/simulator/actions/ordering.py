@@ -57,8 +57,8 @@ class Ordering(Protocol):
     def arrived(self, block: int, barrier: int, lanes: Lanes) -> None:
         """Record that threads arrive at an mbarrier.
 
-        A wait for the mbarrier's current phase is ordered after the arrivals. So it is also ordered
-        after every access that is ordered before one of the arrivals.
+        A later wait for the mbarrier's current phase is ordered after these arrivals. The wait is
+        therefore also ordered after every access that is ordered before an arrival.
         """
 
     def completed(self, block: int, barrier: int) -> None:

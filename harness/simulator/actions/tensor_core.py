@@ -17,9 +17,9 @@ integers are exact, modulo 2^32 or saturated. Sums of float64 are one fma after 
 
 benchmarks/tensor_core_probe.cu measures a GPU's results for comparison with the model. On an H200,
 mma.sync of f16, bf16, tf32 and e4m3 equals the model bit for bit. The H200 has no instruction for
-mma.sync of 8-bit floats. It executes two of f16, for the lower and then the upper pair of every
-four elements, and adds c. According to the literature, the H200 has an instruction for wgmma of
-8-bit floats, which keeps fewer bits.
+mma.sync of 8-bit floats. Instead, it executes two f16 instructions, and then adds c. The first
+takes the lower pair of every four elements, the second takes the upper pair. For wgmma of 8-bit
+floats, the H200 has an instruction. According to the literature, its sum keeps fewer bits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Model:
     Attributes:
         terms: Number of products that are summed at once.
         extra_bits: Bits that are kept below the last bit of a float32 with the largest exponent.
-        factor_exponents: The smallest exponent of a factor, which subnormal factors have.
+        factor_exponents: The smallest exponent of a factor; every subnormal factor counts with it.
         least_exponent: The smallest exponent that terms are aligned to.
     """
 

@@ -95,9 +95,9 @@ class TensorMap:
         """Return the part of a box inside the tensor; the box begins at coordinates `start`.
 
         Returns:
-            The indices of the box's rows that are inside the tensor. For each of these rows, the
-            address of its first element inside the tensor. The range of a row's elements that are
-            inside the tensor, which is the same for all rows.
+            First, the indices of the box's rows that are inside the tensor, at least in part.
+            Second, for each of these rows, the address of its first element inside the tensor.
+            Third, the range of elements of a row that are inside; it is the same for all rows.
         """
         first = min(max(-start[0], 0), self.counts[0])
         last = max(min(self.counts[0], self.dims[0] - start[0]), first)

@@ -57,7 +57,7 @@ class _Started:
 
     Attributes:
         transfer: The copy.
-        groups: The group of each row, by its number among the groups of the row's thread.
+        groups: For each row, the number of its group. Each thread numbers its own groups.
         open: For each row, True until its copy is finished.
     """
 
@@ -106,7 +106,7 @@ class GroupedCopies:
 
         Args:
             waiting: The threads that wait.
-            limit: The first group of each thread that stays unfinished.
+            limit: For each thread, the number of the first group that stays unfinished.
         """
         left = []
         for started in self._started:
@@ -148,7 +148,7 @@ class Delivery:
     Attributes:
         transfers: The copies.
         nbytes: The bytes by which the mbarrier's tx-count decreases.
-        arrivals: The arrivals that the copies count as; 0 for copies that are counted in bytes.
+        arrivals: Number of arrivals that the mbarrier counts for the copies; 0 if it counts bytes.
     """
 
     transfers: tuple[Transfer, ...]

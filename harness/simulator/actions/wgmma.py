@@ -7,27 +7,33 @@ B is in shared memory; A is in shared memory or in registers. Warp w of the warp
 registers for every eight columns, or two if it is float16.
 
 A matrix descriptor describes the addresses of the 16-byte chunks of a matrix in shared memory. A
-line is a row of A or a column of B. T is the number of elements of a chunk. W is the number of
-chunks in a swizzle span: 1, 2, 4, 8 for none, 32, 64, 128 bytes. LBO and SBO are the descriptor's
-leading and stride byte offsets. All offsets below are in bytes from the descriptor's start.
+line is a row of A or a column of B. W is the number of chunks in a swizzle span. It is 1 without
+swizzling, and 2, 4 or 8 for spans of 32, 64 or 128 bytes. LBO and SBO are the descriptor's leading
+and stride byte offsets. The formulas give offsets in bytes from the descriptor's start address.
+Divisions round down.
 
-In a K-major matrix, the chunk with line l and elements k T ... is at
+In a K-major matrix, a chunk holds neighbouring elements of one line. Chunk k of line l is at
 
     16 W (l mod 8) + SBO (l / 8) + 16 k
 
-Without swizzling, LBO k replaces 16 k. In an MN-major matrix, the chunk with column k and lines
-l T ... is at
+Without swizzling, LBO k replaces the last term.
+
+In an MN-major matrix, a chunk holds one element of each of several neighbouring lines. These
+elements have the same index k in their lines. Chunk l of the elements with index k is at
 
     16 (l mod W) + LBO (l / W) + 16 W (k mod 8) + SBO (k / 8)
 
-Without swizzling, SBO l replaces the first two terms, and LBO (k / 8) replaces the last term. Bits
-4 to 6 of the resulting address are combined by exclusive or with bits 7 to 9, as in tensor maps.
-The canonical layouts of CUTLASS (cute/atom/mma_traits_sm90_gmma.hpp) agree with these formulas.
+Without swizzling, SBO l replaces the first two terms, and LBO (k / 8) replaces the last term.
 
-The simulator multiplies when the instruction is issued. Race detection treats shared memory as read
-until the wait. On a GPU, registers may also be written until the wait, but the simulator does not
-model that. nvcc's PTX may copy such registers before the wait in correct programs, and ptxas
-resolves this.
+Swizzling then combines bits of the address by exclusive or, as in tensor maps. Bit 4 is combined
+with bit 7. For spans of 64 and 128 bytes, bit 5 is combined with bit 8. For spans of 128 bytes, bit
+6 is combined with bit 9. The canonical layouts of CUTLASS (cute/atom/mma_traits_sm90_gmma.hpp)
+agree with these formulas.
+
+The simulator multiplies when the instruction is issued. For race detection, the reads of shared
+memory last until the wait (`wgmma.wait_group`). On a GPU, the result registers may also change
+until the wait. The simulator does not model that, because nvcc's PTX may copy these registers
+before the wait in correct programs, which ptxas resolves.
 """
 
 from __future__ import annotations
@@ -98,9 +104,9 @@ class Descriptor:
         """Return the shared addresses of a matrix's 16-byte chunks, by the module's formulas.
 
         Args:
-            across: Number of lines of a K-major matrix, or of columns k of an MN-major matrix.
-            along: Number of chunks of a line, or of a column.
-            is_k_major: True if the elements of a chunk are neighbours along k.
+            across: Number of lines if the matrix is K-major, or else number of indices k.
+            along: Number of chunks for each line, or else for each index k.
+            is_k_major: True if a chunk holds elements of one line.
 
         Returns:
             Addresses for (warpgroup, line, chunk of k) or (warpgroup, k, chunk of lines).
@@ -151,9 +157,9 @@ class _Matrix:
         """Read the matrices that descriptors describe, one for each warpgroup.
 
         Args:
-            active: The threads, whose number is a multiple of a warpgroup's.
-            bits: The matrix descriptor of each thread; that of the first thread in a warpgroup is
-                used.
+            active: The threads of one or more whole warpgroups.
+            bits: The matrix descriptor of each thread. Only the descriptor of the first thread in
+                each warpgroup is used.
             agents: The agent that reads the matrix, for each warpgroup, for race detection.
 
         Returns:
@@ -176,7 +182,7 @@ class _Matrix:
         """Return, for each chunk, the first thread of the first warp that reads the chunk.
 
         Args:
-            shape: The number of chunks in the two dimensions of the result.
+            shape: Shape of the result, which has one element for each chunk.
             each: Elements of a chunk.
 
         Returns:

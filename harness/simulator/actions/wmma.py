@@ -4,8 +4,8 @@ Source: PTX ISA, "Warp-level matrix multiply-accumulate instructions: wmma".
 
 The PTX ISA does not specify which thread holds which element. The simulator lays out the elements
 as for mma.sync (see mma.py), with one accumulator tile for every eight columns. A fragment of f16
-has eight registers in every shape. Surplus registers repeat the others, as on a GPU. So a sum over
-a fragment's elements is not a sum over the matrix.
+has eight registers in every shape. If it needs fewer registers, the surplus registers repeat the
+others, as on a GPU. A sum over all elements of such a fragment is then not the sum of the matrix.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from harness.simulator.ptx.ptx import Immediate, Instruction, Operand
 
 
 def _default_stride(operands: list[Operand], length: int) -> Operand:
-    """Return the stride operand of a `wmma.load` or `wmma.store`.
+    """Return the stride operand of a `wmma.load` or `wmma.store`, or `length` if there is none.
 
-    Without one, the stride is `length`: the lines are contiguous in memory.
+    A stride of `length` means that the lines are contiguous in memory.
     """
     return operands[0] if operands else Immediate(length)
 

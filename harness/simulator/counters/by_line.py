@@ -64,7 +64,7 @@ def by_line(kernels: Iterable[KernelProfile], file: str) -> tuple[LineCounters, 
 
 
 def _numbers(of: _Counted) -> Iterator[tuple[str, int]]:
-    """Yield the names and values of the `LineCounters` fields to which `of` contributes."""
+    """Yield the name of each `LineCounters` field to which `of` contributes, and what it adds."""
     match of:
         case LineCounts():
             yield "warp_instructions", of.warp_instructions

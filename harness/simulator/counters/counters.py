@@ -33,7 +33,8 @@ class AccessCounts:
         kind: Kind of access, such as "load".
         space: State space of the addresses, such as "global"; never "generic".
         bytes_per_thread: Bytes that a thread accesses at a time. For an asynchronous copy or a
-            similar instruction, this is the smallest number of bytes that it may access at a time.
+            similar instruction, this is the smallest number of bytes that the instruction may
+            access at a time.
         file: Path of the source file, or None if the PTX does not have it.
         line: Line in the source file, or None.
         requests: Number of times that a warp executed the instruction.
@@ -67,7 +68,7 @@ class BranchCounts:
     """Counters of a branch of a kernel.
 
     Attributes:
-        file: Path of the source file, or None if the PTX does not have it. If the branch was
+        file: Path of the source file, or None if the PTX does not name one. If the branch was
             inlined, file and line are those of the outermost call, in the kernel itself.
         line: Line in the source file, or None.
         executed: Number of times that a warp executed the branch.
@@ -85,8 +86,8 @@ class LineCounts:
     """Numbers of PTX instructions that were executed for one source line of a kernel.
 
     Attributes:
-        file: Path of the source file, or None if the PTX does not have it. If the code of a header
-            was inlined, file and line are those of the submission's line that calls it.
+        file: Path of the source file, or None if the PTX does not name one. If the code of a header
+            was inlined, file and line are those of the submission's line that calls this code.
         line: Line in the source file, or None.
         warp_instructions: PTX instructions executed, counted once for each warp.
         thread_instructions: PTX instructions executed, counted once for each thread.
@@ -329,7 +330,7 @@ class Counts:
 def _written_at(location: Location | None) -> tuple[str | None, int | None]:
     """Return the submission's file and line for an instruction, or (None, None) if unknown.
 
-    If the code of a header was inlined, this is the line of the submission that calls it.
+    If the code of a header was inlined, the result is the submission's line that calls this code.
     """
     place = location and location.written_at
     return (place.file, place.line) if place else (None, None)
@@ -338,7 +339,7 @@ def _written_at(location: Location | None) -> tuple[str | None, int | None]:
 def _file_and_line(location: Location | None) -> tuple[str | None, int | None]:
     """Return the file and line in the kernel itself, or (None, None) if unknown.
 
-    If the code was inlined, this is the line of the outermost call.
+    If the code was inlined, the result is the line of the outermost call.
     """
     return (location.outermost.file, location.outermost.line) if location else (None, None)
 
@@ -346,7 +347,7 @@ def _file_and_line(location: Location | None) -> tuple[str | None, int | None]:
 def _access(step: Access, counts: SiteCounts) -> AccessCounts:
     """Return the counters of an instruction that accesses memory.
 
-    The stride is None unless more than half of the pairs of neighbouring threads have it.
+    The stride is None unless more than half of the pairs of neighbouring threads have this stride.
     """
     alike = 2 * counts.pairs_alike > counts.pairs
     return AccessCounts(

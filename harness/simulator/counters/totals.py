@@ -50,8 +50,8 @@ class Totals:
         sectors: Number of 32-byte sectors that the requests touched.
         wavefronts: Number of passes that accesses of shared memory needed.
         ideal_wavefronts: The value of `wavefronts` without bank conflicts.
-        local_bytes: Bytes read and written in local memory. They include the spills that ptxas
-            reports, as if every thread executed each spill store and spill load once.
+        local_bytes: Bytes read and written in local memory. The number includes the spills that
+            ptxas reports, and assumes that every thread executes each spill store and load once.
         registers: The most registers of a thread among all kernels; None if ptxas reported none.
         occupancy: The lowest theoretical occupancy among all kernels, as a fraction of the warps
             that a multiprocessor can hold; None if ptxas reported no resources.

@@ -109,8 +109,10 @@ class ActionExecutor:
 
         The action (the instruction that waits) then runs for these threads, and can report the
         failure, as `mbarrier.try_wait` does. The result maps the number of the action's basic block
-        to a mask of the threads. After 200 calls in a row between which no action could run without
-        an expired wait, the result is empty.
+        to a mask of the threads.
+
+        After 200 calls in a row, the result is empty, because a loop around such a wait might never
+        end. The count of calls starts again when an action can run without an expired wait.
         """
         found = {}
         # On a GPU, `mbarrier.try_wait` returns false after a time limit, and the program usually
@@ -131,8 +133,8 @@ class ActionExecutor:
     def unmet_condition(self, program: Program) -> tuple[UnmetCondition, Mask]:
         """Return the error for threads that wait forever at an action (such as an mbarrier wait).
 
-        The second result is a mask of these threads. If threads wait at several actions, only the
-        first action in the program counts.
+        The second result is a mask of these threads. If threads wait at several actions, both
+        results describe only the action that comes first in the program.
         """
         position, lanes = min(self.parked.items())
         end = program.blocks[position].end
@@ -154,9 +156,10 @@ class ActionExecutor:
     def _whole(self, action: Action, lanes: Mask) -> Mask:
         """Return the threads whose warp or warpgroup is complete, as a mask.
 
-        A warp or warpgroup is complete if all of its threads are in `lanes`. It has `action.group`
-        consecutive threads of one block. If the block's size is not a multiple of this number, the
-        remaining threads are never returned.
+        A warp or warpgroup consists of `action.group` consecutive threads of one block. It is
+        complete if all of its threads are in `lanes`. If the size of a block is not a multiple of
+        `action.group`, the last threads of the block do not form a warp or warpgroup. They are
+        never returned.
         """
         size = action.group
         if size == 1:
@@ -173,11 +176,11 @@ class ActionExecutor:
     def _can_go(
         self, position: int, end: Perform, lanes: Mask, uniform: int
     ) -> tuple[Mask, list[Array]]:
-        """Return the threads that can execute the action now, and the inputs of its condition.
+        """Return the threads that can execute the action now, and the values of its inputs.
 
-        A thread can execute the action when its warp or warpgroup is complete, and the condition is
-        true or the thread's wait has expired. The list of inputs is empty if the condition was not
-        evaluated.
+        A thread can execute the action if its warp or warpgroup is complete. If the action has a
+        condition, the condition must also be true, or the thread's wait must have expired. The list
+        of input values is empty if the condition was not evaluated.
         """
         going = self._whole(end.action, lanes)
         ready = end.action.ready

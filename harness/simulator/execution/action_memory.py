@@ -1,4 +1,4 @@
-"""Memory access for actions (such as `cp.async`), with all checks, and unfinished copies."""
+"""Checked memory access for actions (such as `cp.async`), and their unfinished copies."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class ActionMemory:
 
     Args:
         compiler: The compiler of the kernel's basic blocks, which also has the C functions.
-        private: The chunk's shared and local memory and arguments, with pointers to the race check
-            and the counters.
+        private: The chunk's shared memory, local memory and kernel arguments. It also has the
+            pointers through which C functions find the race check and the counters.
         faults: Collector of faulty accesses.
         ordering: Receiver of waits and arrivals at mbarriers, or None if races are not checked.
     """
@@ -80,7 +80,7 @@ class ActionMemory:
     def settle(self, transfer: Transfer) -> None:
         """Complete an asynchronous copy after the threads that started it have waited for it.
 
-        The copy then counts, for race detection, as an access of these threads.
+        From then on, race detection treats the copy as an access of the threads that started it.
         """
         self.deliver(transfer)
         self._hand_over(transfer, THREAD)
@@ -88,8 +88,8 @@ class ActionMemory:
     def deliver(self, transfer: Transfer) -> None:
         """Mark the destination of an asynchronous copy as written.
 
-        Do nothing if `transfer` is the reading part of a copy. Race detection is not affected: a
-        separate call tells it that threads have waited for the copy.
+        Do nothing if `transfer` is the source of a copy, which is only read. This method does not
+        inform race detection; `settle` and `entrust` do.
         """
         if not transfer.is_read:
             lanes, addresses = _plain(transfer.lanes, transfer.addresses)
@@ -140,7 +140,8 @@ class ActionMemory:
             addresses: Address of each row.
             nbytes: Bytes of a row.
             align: Required alignment in bytes; 0 means `nbytes`.
-            call: Receives the leading arguments that the functions of rows.c share, and the
+            call: A Python function that calls the C function. Its first argument is a tuple of the
+                leading arguments, which all functions of rows.c share. Its second argument is the
                 address of an array with one fault byte for each row. It returns nonzero if there
                 are faults.
             is_store: True for stores, False for loads.

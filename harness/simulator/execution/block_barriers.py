@@ -33,8 +33,9 @@ class WaitingAtBarrier:
 class BlockBarriers:
     """The barriers of the thread blocks of a chunk (blocks that are simulated together).
 
-    A barrier is complete when enough threads of the block have arrived: the thread count of the
-    instruction or, if it has none, all threads that have not ended.
+    A barrier is complete when enough threads of the block have arrived. If the instruction has a
+    thread count, that number of threads is enough. Otherwise, all threads that have not ended must
+    arrive.
     """
 
     def __init__(self, team: Team, exits: ThreadExits) -> None:
@@ -74,8 +75,9 @@ class BlockBarriers:
 
         Args:
             alive: The threads that have not ended.
-            tell: Called once for each barrier number that is complete in some block. It receives
-                the threads that arrived, including those at `bar.arrive`, which do not wait.
+            tell: A function that is called once for each barrier number that is complete in some
+                block. Its argument has the threads that arrived, including threads at `bar.arrive`,
+                which do not wait.
         """
         # A barrier is identified by its number, as in PTX, not by its instruction: threads at
         # different instructions with the same number meet. Whether CUDA C++ allows that is decided

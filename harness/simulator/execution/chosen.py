@@ -1,8 +1,10 @@
 """Choice of a few thread blocks of a launch, so that not all blocks need to be simulated.
 
-If an input is huge (as in `problems/vast.py`), only a few parts of it exist in memory. Only the
-blocks that may work on these parts then run. If the simulation of all blocks of another launch
-would take too long, only randomly drawn blocks run.
+There are two reasons to run only a few blocks:
+
+- An input is huge (see `problems/vast.py`), and only a few parts of it exist in memory. Only the
+  blocks that may work on these parts then run (`Near`).
+- The simulation of all blocks would take too long. Randomly drawn blocks then run (`AtRandom`).
 """
 
 from __future__ import annotations
@@ -51,9 +53,12 @@ class AtRandom:
 def chosen_blocks(geometry: Geometry, near: Near | AtRandom) -> tuple[int, ...]:
     """Return the numbers of the blocks that run, ascending; empty if all blocks run.
 
-    With `Near`, the blocks that may work on the used parts run, and the first and last block along
-    each dimension. With `AtRandom`, the first block, the last block and 254 random blocks run. All
-    blocks run if the launch has at most 1024 blocks, or at most 256 with `AtRandom`.
+    With `Near`, indices are chosen along each dimension of the grid: the first, the last, and those
+    of the used parts. The blocks that run are all combinations of these indices. All blocks run if
+    the launch has at most 1024 blocks.
+
+    With `AtRandom`, the first block, the last block and 254 random blocks run. All blocks run if
+    the launch has at most 256 blocks.
     """
     if isinstance(near, AtRandom):
         return _drawn(geometry.blocks, near.seed) if geometry.blocks > _FEW_AT_RANDOM else ()

@@ -3,11 +3,11 @@
 A basic block is compiled once for each state of the threads that affects its code:
 
 - `uniform`: the registers that hold one value for all threads. They are arrays of length 1.
-- `kept`: the registers whose values threads outside this basic block still need.
+- `kept`: the registers that are still needed by threads that do not run this basic block.
 - `in_step`: whether all threads run the basic block together. The code then has no masks.
 
 If some threads do not run the basic block, only the registers in `kept` are written through a mask.
-The other registers may get any value in those threads, because no thread reads it.
+In these threads, all other registers may get arbitrary values, because no thread reads them.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Slots:
     Attributes:
         bits: Width of each register in bits; 1 for a predicate.
         pairs: For each slot, the register's number and the type.
-        numbers: Index in `pairs` of each register and type.
+        numbers: The slot (index in `pairs`) of each pair of a register's number and a type.
     """
 
     bits: list[int]
@@ -208,7 +208,8 @@ class Compiler:
     def temporary(self, bits: int, position: int) -> int:
         """Return the number of a register of `bits` bits that no instruction of the program uses.
 
-        It holds the output at index `position` of one step at a time. All steps share it.
+        The register holds, for a short time, the output at index `position` of one step. All steps
+        use the same register for an output of this width and position.
         """
         key = bits, position
         if key not in self._temporaries:
@@ -362,11 +363,11 @@ class Writer:
             self._set_uniform(register, uniform=uniform)
 
     def _compute_kept(self, step: Compute, *, uniform: bool) -> None:
-        """Write the code of an operation whose output registers idle threads still need.
+        """Write the code of an operation that must keep its output registers in idle threads.
 
-        Idle threads do not run the basic block, so their values must not change. The operation
-        therefore writes to temporary registers. A masked copy then moves the values of the threads
-        that run the basic block to the output registers.
+        Idle threads do not run the basic block, but still need the values in these registers. The
+        operation therefore writes to temporary registers. A masked copy then moves the results to
+        the output registers, only for the threads that run the basic block.
         """
         temporaries = tuple(
             self.compiler.temporary(self.slots.bits[r], i) for i, r in enumerate(step.outputs)

@@ -33,7 +33,8 @@ class Lines:
             template instance.
         unset: Numbers of the lines that may read an uninitialised variable, in launched kernels.
         branches: For each branch of launched kernels: the line, whether some thread took the
-            branch, and whether some thread did not. Instances of a template count as one.
+            branch, and whether some thread did not. A branch of a template has one entry for all
+            instances of the template.
         ptx: The PTX of each line, for launched kernels.
     """
 
@@ -47,7 +48,8 @@ class Lines:
 def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) -> Lines:
     """Return the coverage of a source file.
 
-    An instruction of an inlined function counts for its own line and for the lines of the calls.
+    An instruction of an inlined function counts for its own line, and for the line of each call
+    through which it was inlined.
 
     Args:
         file: Name of the file without a folder. The compiler received the file under this name.
@@ -85,9 +87,9 @@ def lines_in(file: str, modules: Iterable[tuple[Module, Iterable[Prepared]]]) ->
 
 
 def _branches(file: str, prepared: Prepared) -> Iterator[tuple[int, int]]:
-    """Yield each branch of a kernel in a file: the line, and the outcomes (JUMPED, STAYED) as bits.
+    """Yield the line of each branch of a kernel, and its outcomes as bits JUMPED and STAYED.
 
-    Branches of other files are left out.
+    Only branches that come from the source file `file` are yielded.
     """
     for block, ways in zip(prepared.compiler.program.blocks, prepared.outcomes, strict=True):
         lines = block.counted_branch and list(_lines(file, [block.counted_branch]))

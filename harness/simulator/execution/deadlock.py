@@ -21,9 +21,9 @@ _AFTER_BARRIERS, _LAST = 1 << 20, 1 << 21
 def deadlock_error(waiting: WaitingThreads) -> BarrierDeadlock | UnmetCondition:
     """Return the error for threads that wait forever; record it as a finding, too.
 
-    The error lists the waiting threads of one block, with their source lines. It is the first block
-    with threads that have not ended. If threads wait at an action (an instruction such as an
-    mbarrier wait), the error names only the action and its threads.
+    The error lists the waiting threads of one block, with their source lines. The block is the
+    first one with threads that have not ended. If threads wait at an action (an instruction such as
+    an mbarrier wait), the error names only one action and the threads there.
     """
     if waiting.actions.parked:
         return _unmet_condition(waiting)
@@ -110,9 +110,9 @@ def _block_of(waiting: WaitingThreads, lane: int) -> tuple[int, slice]:
 def _place_of(program: Program, position: int) -> Location | None:
     """Return the source location of a spinning loop, or None if the PTX has no location.
 
-    The loop starts at basic block `position`. The location is that of the first memory access in
-    this block and the next three, because a spinning loop usually polls memory. If these blocks do
-    not access memory, it is the location of their first instruction.
+    The loop starts at basic block `position`. A spinning loop usually polls memory. The result is
+    therefore the location of the first memory access in four basic blocks: this one and the next
+    three. If these blocks do not access memory, it is the location of their first instruction.
     """
     blocks = program.blocks[position : position + 4]
     steps = (step for block in blocks for step in block.steps)

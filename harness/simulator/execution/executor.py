@@ -72,7 +72,8 @@ class Executor:
             block: The basic block.
             current: Mask of the threads that run it, or None for all simulated threads.
             count: Number of those threads.
-            elsewhere: Registers whose values threads outside this basic block need (a bit mask).
+            elsewhere: Registers that are still needed by threads that do not run this basic block
+                (a bit mask).
         """
         compiled = self._compiled(
             position, block, elsewhere & block.writes, in_step=current is None

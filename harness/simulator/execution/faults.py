@@ -296,10 +296,15 @@ class Faults:
 
 
 def _reach(known: Finding, where: tuple[int, int | None, int | None]) -> tuple[int, int] | None:
-    """Return the lowest and highest offset of a finding's accesses, including one more access.
+    """Return the lowest and highest offset of a finding's accesses, including a new access.
 
-    The range is returned unchanged if the new access is at a different allocation. `where` has the
-    address, the allocation's size and the offset of the new access.
+    If the new access is at another allocation than the finding, the new access is ignored. The
+    result is None if the finding has no range of offsets yet.
+
+    Args:
+        known: The finding.
+        where: The address of the new access, the allocation's size, and the access's offset from
+            the allocation's start.
     """
     address, _, offset = where
     if known.reach is None or known.offset is None or known.address is None or offset is None:

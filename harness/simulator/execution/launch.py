@@ -85,7 +85,7 @@ class Kernel:
         needs_one_core: The reason why launches must not run on several cores; empty if they may.
         frame: Register arrays of the last launch, or None.
         traits: Properties of the kernel for race detection; None before the first launch.
-        team: The `Team` of the last launch, with its cache of shuffles, or None.
+        team: The `Team` (warps and blocks) of the last launch, with its cache of shuffles, or None.
     """
 
     prepared: Prepared
@@ -107,7 +107,7 @@ class LaunchEnvironment:
         racecheck: True to look for races.
         counters: True to count traffic and instructions.
         schedule: Order of blocks and warps: 0 for the natural order, or the seed of a random one.
-        chunk_lanes: Most threads that are simulated together.
+        chunk_lanes: Maximum number of threads that are simulated together.
         print_out: Receives the output of `printf`.
         print_error: Receives the messages of failed assertions.
         grid_barrier: Address of the memory in which cooperative groups count the blocks that have
@@ -225,7 +225,9 @@ class Launch:
         Raises:
             OverBudget: The launch exceeds the call's budget.
             NeedsOneCore: The kernel's effect or findings may depend on the order of blocks. The
-                launch must run again on one core. Any other error of `run` means this, too.
+                launch must run again on one core.
+            KernelTrap, BarrierDeadlock, UnmetCondition: The errors of `run`. After these errors,
+                too, the launch must run again on one core.
         """
         with np.errstate(all="ignore"):
             for number in numbers:
@@ -266,7 +268,8 @@ class Launch:
                 subtracted from `totals`.
 
         Returns:
-            True if the counts can be added up, or if counters are switched off.
+            True if the counts were added, or if counters are switched off. False if the counts
+            cannot be added; the launch must then run again on one core.
         """
         self._elsewhere += thread_instructions
         self._work_elsewhere += work
@@ -310,7 +313,7 @@ class Launch:
     def _place(self) -> ChunkSlot:
         """Make the registers, memory and scheduler for one chunk (blocks simulated together).
 
-        A launch needs a second set of them only while a chunk waits for other chunks.
+        A launch needs more than one such set only while a chunk waits for other chunks.
         """
         first = self._places[0] if self._places else None
         frame = Frame(self._lanes) if first else self._first_frame()

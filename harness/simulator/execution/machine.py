@@ -50,7 +50,7 @@ class LoadedModule:
 
     Attributes:
         module: The parsed PTX.
-        addresses: Address of each of these variables by name.
+        addresses: Device address of each global or constant variable, by name.
         number: Number of modules that were loaded on the machine earlier.
         prepared: Kernels that are ready to run, by mangled name. A kernel is prepared at its first
             launch.
@@ -76,13 +76,13 @@ class Machine:
 
     Args:
         memory: Global memory of the device.
-        chunk_lanes: Most threads that are simulated together.
+        chunk_lanes: Maximum number of threads that are simulated together.
         racecheck: True to look for races.
         counters: True to count the traffic and instructions of launches, which takes about twice
             the time.
         schedule: Order of blocks and warps: 0 for the natural order, or the seed of a random one.
-        cores: Most processes, this one included, that run blocks of one launch in parallel. The
-            number does not change the result.
+        cores: Maximum number of processes, this one included, that run blocks of one launch in
+            parallel. The number does not change the result.
         print_out: Receives the output of `printf`, as bytes.
         print_error: Receives the messages of failed assertions, as bytes.
     """

@@ -28,7 +28,8 @@ class MaskChecks:
     def arrived(self, sync: WarpSync, lanes: Lanes, masks: Array) -> None:
         """Check the masks of threads that have arrived at a warp-level instruction.
 
-        A mask must name the thread's own lane, and no lane that the warp does not have.
+        A mask must name the thread's own lane. It must not name lanes that do not exist: the last
+        warp of a block may have fewer than 32 lanes.
 
         Args:
             sync: The instruction.
@@ -51,8 +52,8 @@ class MaskChecks:
     def took_undefined(self) -> None:
         """Report the values that shuffles and similar instructions read from inactive lanes.
 
-        Such a lane has ended or is not in the mask. The finding is a warning, because a correct
-        kernel may ignore the value.
+        A lane is inactive if it has ended or is not in the mask. The findings are warnings, because
+        a correct kernel may ignore such a value.
         """
         team = self._team
         for (name, location), found in team.undefined.items():

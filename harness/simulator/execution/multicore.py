@@ -12,8 +12,8 @@ order made no difference if all of these hold:
 Then the sums of the processes' counts equal the counts of a launch on one core. Otherwise memory is
 restored, and the launch runs again on one core, as do all later launches of that kernel.
 
-Processes are used instead of threads. NumPy's calls on a chunk are so short that two threads, with
-the interpreter's lock, gain only 14 %.
+Processes are used instead of threads, because two threads gain only 14 %. NumPy's calls on a chunk
+are too short for threads, which share the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Task:
         geometry: Grid and block.
         dynamic_shared_bytes: Bytes of a block's dynamic shared memory.
         arguments: Bytes of the kernel's arguments.
-        chunk_lanes: Most threads of a chunk (blocks that are simulated together).
+        chunk_lanes: Maximum number of threads of a chunk (blocks that are simulated together).
         counters: True if traffic and instructions are counted.
         grid_barrier: Address of the memory in which cooperative groups count the blocks that have
             arrived at the barrier of the grid; 0 if the kernel does not use this barrier.
@@ -118,7 +118,8 @@ class Part:
 def why_one_core(program: Program) -> str:
     """Return the reason why a kernel must run on one core; empty if several cores may run it.
 
-    The reasons are atomic operations outside shared memory and a barrier of the grid.
+    There are two possible reasons: the kernel has atomic operations outside shared memory, or it
+    uses the barrier of the grid.
     """
     if any(access.operation for access in _not_of_shared(program)):
         return "it has atomic operations on global memory"
@@ -128,8 +129,8 @@ def why_one_core(program: Program) -> str:
 def why_all_blocks(program: Program) -> str:
     """Return the reason why blocks of a kernel may depend on each other; empty if they cannot.
 
-    The reasons are those of `why_one_core`, and volatile, relaxed or acquire loads and stores,
-    through which a block may wait for another block.
+    The possible reasons are those of `why_one_core`, and strong accesses outside shared memory
+    (such as volatile, relaxed or acquire). Through these, a block may wait for another block.
     """
     may_wait = any(access.how for access in _not_of_shared(program))
     return why_one_core(program) or ("it may wait for what other blocks write" if may_wait else "")
@@ -152,7 +153,7 @@ def chunk_lanes(kernel: Kernel, threads: int, most: int, processes: int) -> int:
     Args:
         kernel: The kernel, with the mean number of instructions per thread in its last launch.
         threads: Number of threads in the grid.
-        most: Most threads that may be simulated together.
+        most: Maximum number of threads that may be simulated together.
         processes: Number of processes.
     """
     each = kernel.instructions_per_thread or _TYPICAL_INSTRUCTIONS

@@ -1,7 +1,7 @@
 """The runnable threads of a chunk (blocks simulated together), and where they continue.
 
-Code that releases threads adds them here: branches, complete barriers, and spinning loops that are
-retried.
+Threads are added to `RunnableThreads` after a branch, and when they no longer have to wait, such as
+at a complete barrier.
 """
 
 from __future__ import annotations

@@ -117,7 +117,8 @@ class Scheduler:
     def patience(self) -> int:
         """A counter that grows when threads sleep or read the clock.
 
-        A loop with a sleep or a clock may end by itself, without an event from another thread.
+        Loops that sleep or read the clock may end without an event from another thread. Chunks with
+        such loops are therefore resumed more often before they count as deadlocked.
         """
         return self._waiting.spinning.yields + self._team.clock_reads
 
@@ -126,7 +127,7 @@ class Scheduler:
 
         Args:
             first_block: Index of the chunk's first block in the order of execution.
-            blocks: Number of these blocks.
+            blocks: Number of blocks in the chunk.
             uniform: Registers that hold one value for all threads (a bit mask).
 
         Returns:

@@ -1,11 +1,12 @@
 """Detection of threads that spin: they wait in a loop for a value that another thread writes.
 
-A thread spins if it returns to a basic block, and its live registers have the same values as at its
-last visit. No store or atomic may have changed memory since then. A spinning thread cannot leave
-the loop by itself, so it is parked until other threads have run.
+A thread spins if it returns to a basic block, and nothing has changed since its last visit. That
+is, its live registers have the same values, and no store or atomic has changed memory. A spinning
+thread cannot leave the loop by itself, so it is parked until other threads have run.
 
-A loop whose registers change in each round (it counts its attempts, for example) is not detected.
-After many rounds it is interrupted so that other threads can run, which costs only time.
+A loop whose registers change in each round is not detected, for example a loop that counts its
+attempts. After many rounds, such a loop is interrupted so that other threads can run. The rounds
+cost time, but do not change results.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ class Spinning:
         yields: Number of times that threads have slept.
         parked: Masks of the threads that sleep, spin or were interrupted, by the number of the
             basic block where they continue.
-        watched: Snapshots of the threads that last jumped back to a basic block, by the block's
-            number. The value is None if threads were found spinning at the block. Each further jump
-            to one of these blocks is examined.
+        watched: The watched basic blocks, by number. Each jump back to a watched block is examined.
+            The value is a snapshot of the threads that last jumped back to the block, or None if
+            threads were just found spinning there.
         backs: Number of backward jumps so far.
         due: Value of `backs` at which the next jump to any basic block is examined.
     """

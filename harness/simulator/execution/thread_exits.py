@@ -25,12 +25,12 @@ class ThreadExits:
     """Record of the last basic block that each thread of a chunk ran before it exited.
 
     A chunk is a number of thread blocks that are simulated together. A barrier does not wait for
-    threads that have exited, so an early return is legal. It is a mistake if a thread skips the
-    barrier, runs the code after it, and then exits: its warp has diverged.
+    threads that have exited, so an early return is legal. But if a thread skips the barrier, runs
+    the code after the barrier and then exits, its warp has diverged. This is a mistake.
 
     Attributes:
         leads_out: For each basic block, True if it may be the last one in which a thread does any
-            work. All are False if the kernel has no barrier.
+            work. All values are False if the kernel has no barrier.
     """
 
     def __init__(self, program: Program, lanes: int) -> None:
@@ -64,7 +64,8 @@ class ThreadExits:
     def have_passed(self, barrier: int) -> Lanes:
         """Return a mask of the threads that exited in code after a barrier.
 
-        This code can be reached from the barrier, but does not lead back to it.
+        Code is after the barrier if it can be reached from the barrier, but does not lead back to
+        the barrier.
 
         Args:
             barrier: Number of the basic block that ends with the barrier.

@@ -1,17 +1,21 @@
 """The waiting threads of a chunk (blocks that are simulated together), and their release.
 
-If no thread is runnable, the first item of this list that has threads decides which are released:
+If no thread is runnable, the waiting threads are divided into five groups. The threads of the first
+group that is not empty are released:
 
 1. Threads at an action (such as an mbarrier wait) whose condition has become true.
-2. Threads at a warp-level instruction if all lanes in their masks have arrived; else threads at
-   complete barriers.
-3. Threads that sleep or spin, if something has changed since they were last released.
-4. Threads at an action whose wait can expire.
+2. Threads at a warp-level instruction if all lanes in their masks have arrived.
+3. Threads at complete barriers.
+4. Threads that sleep or spin, if something has changed since they were last released.
+5. Threads at an action whose wait can expire.
 
-If no item has threads and some threads spin, the chunk waits for other chunks. If no thread spins,
-threads at a warp-level instruction continue without the lanes that never arrive. If no thread is
-at such an instruction either, the kernel is deadlocked. `synchronisation.py` decides when threads
-begin to wait.
+If all groups are empty, one of these things happens:
+
+- If some threads sleep or spin, the chunk waits for other chunks.
+- Otherwise, threads at a warp-level instruction continue without the lanes that never arrive.
+- If no thread is at a warp-level instruction either, the kernel is deadlocked.
+
+`synchronisation.py` decides when threads begin to wait.
 """
 
 from __future__ import annotations
@@ -130,8 +134,8 @@ class WaitingThreads:
     def _synchronised(self) -> bool:
         """Release threads that wait for other threads which have now arrived.
 
-        These are threads at warp-level instructions, or, if none can continue, threads at barriers
-        of their block. Return True if any thread was released.
+        Threads at warp-level instructions are tried first. Only if none of them can continue,
+        threads at barriers of their block are released. Return True if any thread was released.
         """
         alive = self.threads.alive
         going = self.warps.release(alive) or self.barriers.release(alive, self._tell)

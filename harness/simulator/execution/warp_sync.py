@@ -30,9 +30,10 @@ class WaitingForLanes:
 
     @property
     def place(self) -> int:
-        """A number that is equal for instructions at which lanes can wait for each other.
+        """A number that is equal for two instructions if lanes at them can wait for each other.
 
-        Only `__syncwarp` synchronises lanes at different instructions; its number is always -1.
+        Lanes at different `__syncwarp` instructions can wait for each other, so the number is -1
+        for all of these. For any other instruction, the number is `block`.
         """
         return -1 if self.sync.is_anywhere else self.block
 

@@ -48,8 +48,9 @@ class Budget:
     Attributes:
         limit: The most work of the call; None for no limit.
         spent: The work of the call's launches that have ended.
-        most_resident: The limit of this process's peak memory in bytes; None for no limit. A sparse
-            allocation takes pages only when they are touched, and a kernel may touch all of them.
+        most_resident: The limit of this process's peak memory in bytes; None for no limit. The
+            limit stops a kernel that touches too many pages of a sparse allocation, which takes
+            memory only for touched pages.
     """
 
     limit: int | None = None

@@ -167,6 +167,6 @@ class KernelTrap(RuntimeError):
 class InvalidLaunch(ValueError):
     """CUDA would refuse the launch of a kernel.
 
-    The grid or block is empty, the block has too many threads, or the number or size of the
-    arguments is wrong.
+    The reason is an empty grid or block, a block with too many threads, or a wrong number or size
+    of the arguments.
     """

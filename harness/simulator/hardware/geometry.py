@@ -31,9 +31,11 @@ def coordinates(index: int, extent: Extent) -> Extent:
 
 
 def coordinates_of(index: Array, extent: Extent) -> tuple[Array, Array, Array]:
-    """Return the (x, y, z) coordinates of the blocks or threads with these linear indices.
+    """Return the (x, y, z) coordinates of many blocks or threads, one array for each axis.
 
-    The result has one array for each of x, y and z. For the arguments see `coordinates`.
+    Args:
+        index: The linear indices, in which x varies fastest.
+        extent: The size of the grid or block along x, y and z.
     """
     x, y, _ = extent
     return index % x, index // x % y, index // (x * y)
@@ -118,7 +120,7 @@ class Placement:
 
     @property
     def thread_numbers(self) -> Array:
-        """The linear index, within its block, of the thread in each lane."""
+        """The linear index in the block of the thread that runs on each lane of the block."""
         return self._threads
 
     def block_numbers(self, first: int, count: int) -> Array:

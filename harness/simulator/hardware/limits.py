@@ -69,13 +69,15 @@ class LaunchBounds:
 
 @dataclass(frozen=True)
 class Limits:
-    """The figures of one kernel that decide whether a launch of it is valid.
+    """The figures of one kernel that decide whether CUDA accepts a launch of the kernel.
 
     Attributes:
         name: The kernel's readable name.
         bounds: The limits on a block in the kernel's PTX directives.
-        resources: Runs ptxas and returns the kernel's resource usage; slow the first time.
-        shared_at_most: Returns an upper bound of the bytes of static shared memory, without ptxas.
+        resources: Function that runs ptxas and returns the kernel's resource usage; the first call
+            is slow.
+        shared_at_most: Function that returns an upper bound of the bytes of static shared memory,
+            without running ptxas.
     """
 
     name: str
@@ -115,7 +117,7 @@ def check_launch(limits: Limits, launch: LaunchRequest) -> None:
     """Check that CUDA would accept a launch.
 
     Raises:
-        RefusedLaunch: CUDA would refuse it.
+        RefusedLaunch: CUDA would refuse the launch.
     """
     _check_extents(limits.name, launch)
     _check_bounds(limits, launch)
@@ -201,9 +203,11 @@ def _check_bounds(limits: Limits, launch: LaunchRequest) -> None:
 
 
 def _shared_memory_fits(limits: Limits, launch: LaunchRequest) -> bool:
-    """Return whether a block's static and dynamic shared memory is within its limit.
+    """Return whether the shared memory of a block is within the limit for the launch.
 
-    ptxas runs only if the upper bound of static shared memory does not fit.
+    If cudaFuncSetAttribute has set a limit, only dynamic shared memory is compared with it.
+    Otherwise, static and dynamic shared memory together are compared with the device's limit. ptxas
+    runs only if the upper bound of static shared memory does not fit.
     """
     asked = launch.dynamic_shared_bytes
     if launch.dynamic_shared_limit is not None:

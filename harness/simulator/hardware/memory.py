@@ -96,7 +96,7 @@ class Memory:
         base: The first address of the device's address range.
         size: The length of the address range in bytes.
         shadow_base: The address of the shadow, which has one byte for each byte of the address
-            range. A byte of the shadow is 0 if nothing has written the memory's byte.
+            range. A byte of the shadow is 0 if nothing has written the same byte of memory.
 
     Raises:
         OSError: The operating system has no room for the address range.

@@ -74,11 +74,12 @@ class Team:
         print_out: Receives the output of `printf`.
         print_error: Receives the message of a failed `assert`.
         first_block: Position of the chunk's first block in the order of `placement`.
-        executed: Returns how many instructions the chunk's threads have executed in total.
+        executed: Function that returns how many instructions the chunk's threads have executed in
+            total.
         waited: Cycles in which all threads slept or spun.
         clock_reads: How often a thread has read the clock.
-        permutations: A cache for shuffles of whole warps by mode and operands: for each lane, the
-            lane that its value comes from, and the predicate.
+        permutations: A cache for shuffles of whole warps. The key is the mode and the operands. The
+            value has, for each lane, the lane that its value comes from, and the predicate.
         undefined: Undefined values that shuffles gave to threads, by the instruction's name and
             location.
         threads: The number of threads in a block.
@@ -109,7 +110,10 @@ class Team:
         return self.placement.geometry
 
     def for_launch(self, private: PrivateMemory, print_out: Output, print_error: Output) -> Team:
-        """Return a copy for another launch of the kernel, which keeps the cache of shuffles."""
+        """Return a copy of this team for another launch of the kernel.
+
+        The copy keeps the cache `permutations`.
+        """
         return replace(
             self,
             private=private,
@@ -163,10 +167,10 @@ class Team:
         return masks
 
     def gather(self, values: Array, lane_ids: Array | int) -> Array:
-        """Return, for each thread, the value that the thread `lane_ids` of its warp holds.
+        """Return, for each thread, the value of the thread in its warp with number `lane_ids`.
 
-        If the block's last warp does not have that thread, the result is an arbitrary thread's
-        value.
+        The last warp of a block may have no thread with this number. The result is then the value
+        of an arbitrary thread.
         """
         if len(values) == 1:
             return values

@@ -131,8 +131,8 @@ def _setp_of_two(
 ) -> Operation:
     """Return the `Operation` of `setp` for pairs of half-precision numbers.
 
-    The comparison of the lower halves sets the first predicate; that of the upper halves sets the
-    second.
+    The comparison of the lower halves sets the first predicate. The comparison of the upper halves
+    sets the second predicate.
     """
     if not isinstance(instruction.operands[0], DestinationPair) or len(instruction.operands) != 3:
         raise UnknownForm

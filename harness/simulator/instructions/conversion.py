@@ -141,8 +141,8 @@ def _integer_to_integer(target: str, saturate: bool) -> Convert:
 def _float_to_integer(target: str, source: str, flags: list[str]) -> Convert:
     """Return a function that converts floats to integers and clamps values out of range.
 
-    NaN becomes 0. If the source is f64 or the target has 64 bits, NaN becomes the integer whose
-    only set bit is the highest.
+    NaN becomes 0, except if the source is f64 or the target has 64 bits. NaN then becomes the
+    integer in which only the highest bit is set.
 
     Args:
         target: PTX type of the integers.

@@ -37,7 +37,7 @@ def saturated(a: Array) -> Array:
 def adjusted(function: Function, instruction: Instruction, kind: str) -> Function:
     """Return `function` with the effects of the instruction's `.ftz` and `.sat` added.
 
-    The last argument of `function` is its output; `kind` is the PTX type.
+    The last argument of `function` is its output. `kind` is the PTX type of the numbers.
     """
     ftz = "ftz" in instruction.modifiers and kind == "f32"
     sat = "sat" in instruction.modifiers
@@ -127,7 +127,7 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
     """Return a function that builds the `Operation` of `ex2.approx.f32` or a similar instruction.
 
     The simulator computes `function` in float64 and rounds once to f32. The relative error is then
-    at most 2^-24, half a unit in the last place. The PTX ISA allows more:
+    at most 2^-24, half a unit in the last place. The PTX ISA allows these larger errors:
 
     - rcp and sqrt: 1 ulp.
     - rsqrt, ex2 and tanh: 2^-22.9, 2^-22.5 and 2^-11, relative.
@@ -155,9 +155,9 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
 def _approximate_double(instruction: Instruction, function: Callable[[Array], Array]) -> Operation:
     """Return the `Operation` of `rcp.approx.ftz.f64` or `rsqrt.approx{.ftz}.f64`.
 
-    Software divisions start with these instructions. With `.ftz`, the low word of the operand is
-    ignored, the low word of the result is zero, and subnormal numbers become zero (PTX ISA). So 20
-    bits of the result's fraction are correct.
+    With `.ftz`, the low word of the operand is ignored, the low word of the result is zero, and
+    subnormal numbers become zero (PTX ISA). The result's fraction then has 20 correct bits.
+    Software divisions start from such a result.
     """
     opcode = instruction.opcode
     ftz = "ftz" in instruction.modifiers

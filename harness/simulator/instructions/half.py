@@ -47,9 +47,9 @@ def _flushed(a: Array) -> Array:
 
 
 def _store(result: Array, kind: str, flags: set[str], out: Array) -> None:
-    """Round float64 results to half precision, to nearest, and store them in `out`.
+    """Round float64 results to the nearest half-precision numbers, and store them in `out`.
 
-    `.ftz`, `.sat` and `.relu` take effect if they are in `flags`. NaN becomes 0x7FFF.
+    The modifiers `.ftz`, `.sat` and `.relu` are applied if `flags` has them. NaN becomes 0x7FFF.
     """
     if "sat" in flags:
         result = saturated(result)
@@ -127,7 +127,7 @@ def _approximate_bf16(
 def _extremum(instruction: Instruction, _context: Context) -> Operation:
     """Return the `Operation` of min or max for half precision, where -0 is less than +0.
 
-    The result is NaN only if both operands are NaN or, with `.NaN`, if one is.
+    The result is NaN only if both operands are NaN. With `.NaN`, one NaN operand is enough.
     """
     _, flags = _form(instruction, "ftz", "NaN", "xorsign", "abs")
     is_min = instruction.opcode == "min"

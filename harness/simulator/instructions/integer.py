@@ -39,9 +39,10 @@ def _unsigned(kind: str) -> str:
 
 
 def _wrapping(ufunc: np.ufunc) -> Builder:
-    """Return a function that builds the `Operation` of integer add or sub, modulo 2^width.
+    """Return a function that builds the `Operation` of integer add or sub.
 
-    Signed and unsigned types give the same bits. `.sat.s32` clamps the result instead.
+    The result is taken modulo 2^width, so signed and unsigned types give the same bits. With
+    `.sat.s32`, the result is clamped instead.
     """
 
     def build(instruction: Instruction, _context: Context) -> Operation:

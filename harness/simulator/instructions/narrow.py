@@ -35,7 +35,8 @@ def f32_to_bf16(values: Array, rounding: str = "rn") -> Array:
 def f64_to_f32_odd(values: Array) -> Array:
     """Convert float64 numbers to float32, rounded to odd.
 
-    Rounding the results to any format of at most 22 bits equals rounding the float64 numbers once.
+    Rounding the result again, to a format of at most 22 bits, gives the same number as rounding the
+    float64 number directly to that format.
     """
     with np.errstate(all="ignore"):
         # The number is truncated first. If it was inexact, setting the last bit gives the odd one

@@ -21,9 +21,9 @@ _HALVES: Mapping[str, type[np.generic]] = MappingProxyType({"u32": np.uint16, "s
 
 
 def _parts(a: Array, dtype: type[np.generic]) -> Array:
-    """Return an array with a row for each word, which holds the integers packed in the word.
+    """Return the integers that are packed in each word: an array with a row for each word.
 
-    The integer in the lowest bits comes first.
+    The integer in a word's lowest bits comes first.
     """
     return np.ascontiguousarray(a).view(dtype).reshape(len(a), -1)
 

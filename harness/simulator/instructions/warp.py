@@ -24,15 +24,15 @@ Builder = Callable[[Instruction], Operation]
 def source_lanes(mode: str, lane_id: Array, b: Array, c: Array) -> tuple[Array, Array]:
     """Return the lane that each lane's value in a `shfl` comes from, and the predicate.
 
-    The predicate is true if the source is within the segment. The formula is from the PTX ISA,
-    "shfl.sync". The low five bits of `c` are the clamp. Bits 8 to 12 of `c` mark the bits of the
-    lane's number that select the segment.
+    The predicate is true if the source is within the segment of the lane; otherwise, the lane keeps
+    its own value. The formula is from the PTX ISA, "shfl.sync".
 
     Args:
         mode: "up", "down", "bfly" or "idx".
         lane_id: The number of each thread in its warp.
         b: The second operand: a lane or an offset of lanes.
-        c: The third operand: the clamp and the segment mask.
+        c: The third operand. The low five bits are the clamp. Bits 8 to 12 are the segment mask:
+            they mark the bits of the lane's number that select the segment.
     """
     amount = (b & 31).astype(np.int64)
     clamp = (c & 31).astype(np.int64)
@@ -231,7 +231,7 @@ def _activemask(instruction: Instruction) -> Operation:
 def block_reduction(instruction: Instruction) -> Operation:
     """Return the `Operation` of the reduction in `bar.red`.
 
-    It reduces a predicate over all threads of a block that are at the barrier.
+    The reduction combines a predicate over all threads of a block that are at the barrier.
     """
     *_, name, kind = instruction.modifiers
     if (name, kind) not in (("popc", "u32"), ("and", "pred"), ("or", "pred")):

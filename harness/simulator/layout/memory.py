@@ -75,9 +75,9 @@ class Spaces(Structure):
         profile: The counters, or NULL if they are switched off.
         changes: Number of stores and atomics that have changed a value in memory.
         confined: 1 if other processes run other blocks of the same launch, else 0.
-        escapes: Number of accesses to global memory that race detection needs to watch, but cannot,
-            while `confined` is 1. Stores among them are not executed, and the launch runs again on
-            one core.
+        escapes: Number of accesses to global memory that race detection cannot watch, counted only
+            while `confined` is 1. Stores that race detection cannot watch are not executed, and the
+            launch runs again on one core.
     """
 
     window: Annotated[ctypes.Array[Window], array(Window, 3)]
@@ -128,8 +128,8 @@ class TensorMapEntry(Structure):
         dims: Elements of the tensor in each dimension; the contiguous dimension comes first.
         strides: Strides in bytes of the dimensions after the first.
         box: Size of the box in each dimension, in elements of the tensor.
-        element_strides: Step between the elements that a copy takes, in each dimension. With 1 it
-            takes every element. The first dimension's step is ignored.
+        element_strides: For each dimension, the step between the elements that a copy takes: 1 if
+            it takes every element. The first dimension's step is ignored.
         type: A value of CUtensorMapDataType.
         rank: Number of dimensions.
         swizzle: A value of CUtensorMapSwizzle.

@@ -92,7 +92,7 @@ class Event(Structure):
         severity: RACE_INFO, RACE_WARNING or RACE_ERROR of race.h.
         waits: 1 if the earlier access is asynchronous and no thread has waited for it.
         unused: Padding.
-        address: Address of the bytes that both accessed.
+        address: Address of the bytes that both instructions accessed.
         count: Number of races between the two instructions.
     """
 
@@ -147,14 +147,14 @@ class Race(Structure):
         floor: For each warp, a clock. Accesses of the warp's block before this clock are ordered
             before everything that the warp does now.
         apart: For each warp, a clock. Reads of other warps since this clock are certainly unordered
-            with the warp's own reads. It is UINT32_MAX if nothing is certain.
+            with the warp's own reads. UINT32_MAX means that no such clock is known.
         seen: For each warp w and each warp v of its block, the clock up to which accesses of v are
             ordered before w's present accesses.
         released: For each warp of the grid, the clock up to which the warp's accesses precede a
             fence, so that other blocks can see them.
-        acquired: One element for each warp; only the element of a block's first warp is used. It is
-            1 if the block has executed an atomic or a strong load (such as a volatile one). The
-            block may then have read a flag of another block.
+        acquired: One element for each warp; only the element of a block's first warp is used. This
+            element is 1 if the block has executed an atomic or a strong load (such as a volatile
+            load). The block may then have read a flag of another block.
         agents_seen: For each warp and each agent of its block, the clock up to which accesses of
             the agent are ordered before the warp's present accesses.
         agents_released: For each agent of each block, the clock up to which the agent's accesses

@@ -77,7 +77,7 @@ def _cut(items: list[Item], owners: Mapping[int, Instruction]) -> list[Block]:
 
 
 def _link(blocks: list[Block], starts: Mapping[str, int]) -> None:
-    """Set the block numbers that branches lead to, from the labels that they name.
+    """Set the number of the block that each branch leads to; a branch itself names a label.
 
     Args:
         blocks: The basic blocks.
@@ -91,10 +91,10 @@ def _link(blocks: list[Block], starts: Mapping[str, int]) -> None:
 
 
 def _liveness(blocks: list[Block]) -> None:
-    """Compute which registers each block reads, writes, and needs from earlier blocks.
+    """Set the attributes `reads`, `writes`, `live` and `accesses_memory` of each block.
 
-    The results are the attributes `reads`, `writes`, `live` and `accesses_memory` of `Block`. A
-    register is live at the start of a block if some path reads it before writing it.
+    A register is live at the start of a block if some path from there reads the register before
+    writing it.
     """
     for block in blocks:
         for step in block.steps:

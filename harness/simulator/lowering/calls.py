@@ -38,7 +38,7 @@ _KERNEL = "kernel:"
 
 @dataclass
 class Calls:
-    """The lowering of `call` instructions, and of the functions that are compiled once and called.
+    """Lowering of `call` instructions, and of the functions that are called instead of inlined.
 
     Attributes:
         context: Resolves names and operands at the current instruction.
@@ -52,7 +52,7 @@ class Calls:
     """Number and label of each place that an outlined function may return to, by its name."""
 
     def call(self, instruction: Instruction) -> None:
-        """Lower a `call`: inline the function, or add a call of it, of `printf` or of `assert`."""
+        """Lower a `call` of a device function, of `printf` or of `assert`."""
         context = self.context
         results, callee, arguments = callee_of(instruction)
         if isinstance(callee, Register):
@@ -71,10 +71,10 @@ class Calls:
     def _inline(
         self, instruction: Instruction, function: Function, results: Group, arguments: Group
     ) -> None:
-        """Copy a function's code into its caller, under a prefix for its registers and labels.
+        """Copy a function's code into its caller.
 
-        The prefix makes the names unique. The function's parameters and results are local variables
-        of the caller. A recursive function is never copied.
+        A prefix makes the names of the copy's registers and labels unique. Local variables of the
+        caller hold the arguments and results. A recursive function is never copied.
         """
         context = self.context
         callers = (*context.scope.callers, context.scope.function.name)
@@ -101,10 +101,11 @@ class Calls:
     # Outlined functions
 
     def outlined_functions(self) -> None:
-        """Add the code of the functions that are compiled once, before the kernel's code.
+        """Add the code of the functions that are called instead of inlined.
 
-        The scheduler first runs basic blocks with low numbers, such as those of called functions.
-        So threads that skip a call wait after it for the threads that make the call.
+        This code precedes the kernel's code, so its basic blocks have lower numbers. The scheduler
+        runs blocks with low numbers first. Threads that skip a call therefore wait after the call
+        for the threads that make it.
         """
         context = self.context
         context.local_bytes = STACK_BYTES
@@ -115,9 +116,9 @@ class Calls:
         context.listing.fill(context.frame_pointer, 0)
 
     def resolve_returns(self) -> None:
-        """Complete each called function's return with the labels that it may return to.
+        """Set the labels that the return of each called function may jump to.
 
-        All calls of the functions must have been lowered before.
+        All calls of these functions must have been lowered before.
         """
         items = self.context.listing.items
         for index, (item, count) in enumerate(items):
@@ -130,7 +131,7 @@ class Calls:
         """Return where a function stores the arguments and results of the calls that it makes.
 
         The result maps a variable's name to its offset in the callee's frame, in bytes. Calls of
-        inlined functions are left out, because they have no frame.
+        inlined functions are left out, because an inlined function has no frame.
         """
         variables = {v.name: v for v in scope.function.variables}
         places: dict[str, int] = {}
@@ -184,8 +185,8 @@ class Calls:
     def _kept_by(self, function: Function) -> dict[str, int]:
         """Return the registers that a recursive function must save on entry and restore on return.
 
-        The result maps a register's name to its number. It is empty for other functions, which
-        have only one activation at a time.
+        The result maps a register's name to its number. For a function that is not recursive, the
+        result is empty.
         """
         if function.name not in self.context.graph.recursive:
             return {}
@@ -218,10 +219,10 @@ class Calls:
         listing.mark(label)
 
     def _call_outlined(self, instruction: Instruction, callee: Function | Register) -> None:
-        """Add a call of a function that is not inlined.
+        """Add the steps of a call of a function that is not inlined.
 
-        The steps store the number of the return place, move the frame pointer, and jump. A call
-        through a pointer compares the pointer with the addresses of all functions that it may call.
+        The steps store the number of the return place, move the frame pointer, and jump. For a call
+        through a pointer, the pointer's value selects one of the functions of `_candidates`.
         """
         context, listing = self.context, self.context.listing
         is_known = isinstance(callee, Function)

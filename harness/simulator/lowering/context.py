@@ -71,7 +71,7 @@ Three names stand for a space:
 
 @dataclass
 class Scope:
-    """The code of one function as it is lowered, and the addresses of the variables that it names.
+    """One copy of a function in the lowered code, and the addresses of the copy's variables.
 
     Attributes:
         function: The function.
@@ -98,7 +98,8 @@ class Context:
         module: The PTX module.
         name: The kernel's name as in its source.
         addresses: Addresses of the module's variables in global memory.
-        native: Returns the C function of arithmetic.c with a given name, as a function on arrays.
+        native: Function that takes the name of a C function of arithmetic.c, and returns that C
+            function as a Python function on arrays.
         home: The source file that defines the kernel.
         graph: The call graph of the kernel.
         scope: The function that is being lowered.
@@ -128,8 +129,8 @@ class Context:
     def place(self, location: Location | None) -> Location | None:
         """Return the position in the kernel's own source file that a location belongs to.
 
-        If the location is in a function that was inlined from another file, this is the innermost
-        call in the kernel's file. If no call is in the kernel's file, it is the outermost call.
+        For code that was inlined from another file, the result is the innermost call in the
+        kernel's file. If no call is in the kernel's file, the result is the outermost call.
         """
         inner = location
         while inner:
@@ -211,7 +212,7 @@ class Context:
             raise self.unsupported() from None
 
     def targets(self, operand: Operand) -> tuple[int, ...]:
-        """Return the numbers of the registers that a destination operand consists of."""
+        """Return the numbers of the registers in a destination operand."""
         if isinstance(operand, Register):
             return (self.register(operand),)
         if isinstance(operand, DestinationPair):

@@ -52,7 +52,7 @@ def indexed_branch(context: Context, instruction: Instruction) -> None:
 
 
 def end(context: Context, instruction: Instruction) -> None:
-    """Lower `ret` and `exit`; a `ret` of an inlined function jumps to the end of its code."""
+    """Lower `ret` and `exit`; in a device function, `ret` jumps to the end of the function."""
     is_ret = instruction.opcode == "ret"
     target = context.scope.returns_to if is_ret and context.scope.returns_to else EXIT
     guard = instruction.guard
@@ -141,7 +141,7 @@ def refuse_clusters(kernel: Function, name: str) -> None:
     """Check that a kernel does not require clusters of more than one block.
 
     Raises:
-        UnsupportedInstruction: The directive `.reqnctapercluster` requires them.
+        UnsupportedInstruction: The directive `.reqnctapercluster` requires such clusters.
     """
     for directive in kernel.directives:
         words = directive.replace(",", " ").split()

@@ -1,9 +1,9 @@
 """Choice between inlining and calling device functions, and layout of called functions' frames.
 
 Most functions are copied into the kernel at each call. The others are outlined, which means that
-they are compiled once and called. The outlined ones are recursive functions, functions called
-through a pointer, and all functions that these call. The frame of an outlined function begins at
-the frame pointer, and is laid out like this:
+they are compiled once and called. Recursive functions and functions called through a pointer are
+outlined, and so are all functions that an outlined function calls. The frame of an outlined
+function begins at the frame pointer, and is laid out like this:
 
     parameters | results | registers of the previous activation | variables | the callee's frame
 """
@@ -56,14 +56,14 @@ def callee_of(instruction: Instruction) -> tuple[Group, Operand, Group]:
 
 @dataclass(frozen=True)
 class CallGraph:
-    """The calls between the functions of a PTX module, followed from one kernel."""
+    """The calls that one kernel of a PTX module makes, directly or through other functions."""
 
     module: Module
     kernel: str
 
     @cached_property
     def taken(self) -> frozenset[str]:
-        """Names of the functions whose address is used other than by a direct call."""
+        """Names of the functions whose address is used in another way than by a direct call."""
         names = {
             symbol.name
             for function in self.module.functions.values()
@@ -154,7 +154,9 @@ class FrameLayout:
 def arguments_layout(
     arguments: Iterable[Variable], results: Iterable[Variable]
 ) -> Mapping[str, int]:
-    """Return the offset in the callee's frame of each argument and result of a call, in bytes.
+    """Return the place of each argument and result of a call in the callee's frame.
+
+    The result maps the name of the caller's variable to an offset in bytes.
 
     Args:
         arguments: The caller's variables that hold the arguments.

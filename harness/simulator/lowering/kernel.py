@@ -34,7 +34,8 @@ def prepare(
         kernel: Mangled name of the kernel.
         readable_name: Name of the kernel for messages.
         addresses: Addresses of the module's variables in global memory.
-        native: Returns the C function of arithmetic.c with a given name, as a function on arrays.
+        native: Function that takes the name of a C function of arithmetic.c, and returns that C
+            function as a Python function on arrays.
 
     Raises:
         UnsupportedInstruction: The kernel has an instruction that is not implemented.
@@ -43,7 +44,7 @@ def prepare(
 
 
 class _Lowering:
-    """The state while one kernel is lowered, and the choice of the lowering for each opcode."""
+    """Lowering of one kernel; the opcode of an instruction selects the function that lowers it."""
 
     def __init__(
         self,
@@ -136,7 +137,10 @@ class _Lowering:
             self._plain(instruction)
 
     def _plain(self, instruction: Instruction) -> None:
-        """Lower an instruction other than a branch or return, and ignore its guard predicate."""
+        """Lower an instruction other than a branch or return.
+
+        The guard predicate is ignored here, because the caller has added a branch for it.
+        """
         context, opcode = self.context, instruction.opcode
         if opcode in ("ld", "ldu"):
             memory.load(context, instruction)

@@ -45,9 +45,10 @@ class Listing:
         self.items.append((Label(label), 0))
 
     def own(self, start: int, instruction: Instruction) -> None:
-        """Record the PTX instruction that the items from index `start` on were lowered from.
+        """Record in `owners` that the items from index `start` on come from `instruction`.
 
-        It becomes the owner of the first of these items that counts for a PTX instruction.
+        Only one of these items gets `instruction` as its owner: the first that counts for a PTX
+        instruction and does not have an owner yet.
         """
         for index in range(start, len(self.items)):
             if self.items[index][1] and index not in self.owners:
@@ -62,7 +63,7 @@ class Listing:
         return self.numbers[name]
 
     def next_label(self) -> int:
-        """Return a new number at each call, which makes the name of a label unique."""
+        """Return a number for the name of a new label; no two calls return the same number."""
         self._labels += 1
         return self._labels
 

@@ -43,7 +43,7 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 class _Arguments:
-    """Reader of the variable arguments of one thread's `printf`, one after the other."""
+    """Reader that returns the variable arguments of one thread's `printf` one after the other."""
 
     def __init__(self, team: Team, lane: int, address: int) -> None:
         self._team, self._lane, self._address = team, lane, address
@@ -117,7 +117,7 @@ def _by_c(conversion: bytes, value: object) -> bytes:
 def vprintf(
     team: Team, active: Lanes | None, template: Array, arguments: Array, out: Array
 ) -> None:
-    """Print the text of a `printf` for each active thread, in ascending order.
+    """Print the text of a `printf` for each active thread, in the order of the lanes.
 
     Args:
         team: The threads of the chunk.

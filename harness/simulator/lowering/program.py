@@ -192,8 +192,8 @@ class WarpSync:
 class Dispatch:
     """End of a block: continue at the target whose value, in `values`, equals the register's value.
 
-    The return of a function that is not inlined is a `Dispatch`, too. `function` is then the
-    function's name until lowering has found all callers and fills in `values` and `targets`.
+    The return of a function that is not inlined is a `Dispatch`, too, with the function's name in
+    `function`. Its `values` and `targets` are set after all calls of the function were lowered.
     """
 
     register: int
@@ -263,8 +263,8 @@ class Block:
         live: Set of the registers that some path from the block's start reads before writing.
         accesses_memory: True if a step accesses memory or orders accesses.
         executed: The PTX instructions that `instructions` counts.
-        counted_branch: The conditional branch at the end, if it is an instruction of the PTX. None
-            if there is none, or if lowering added the branch to implement a guard predicate.
+        counted_branch: The conditional branch at the end of the block. None if the block ends in
+            another way, or if lowering added the branch to implement a guard predicate.
     """
 
     steps: list[Step]
@@ -310,8 +310,8 @@ class Program:
     def unset(self) -> int:
         """Set of the registers that some path reads without writing them before.
 
-        Bit n is the register with number n. The threads of a launch need not take that path.
-        Correct kernels have such registers, too: a variable may be set and read under the same
+        Bit n is the register with number n. A correct kernel may have such registers, because its
+        threads may never take that path. For example, a variable may be set and read under the same
         condition.
         """
         return self.blocks[0].live & ~mask(tuple(self.specials.values()))

@@ -20,8 +20,8 @@ class PtxOfLine:
 
     Attributes:
         line: Number of the source line.
-        kernel: The kernel's name in the source. The instructions of a template are those of the
-            first launched instance that has the line.
+        kernel: The kernel's name in the source. If it is a template, `instructions` are those of
+            the first launched instance that has the line.
         instructions: The instructions as PTX text with predicates, in the order of the PTX. Texts
             of more than 400 characters are cut.
         left_out: Number of further instructions of the line that `instructions` leaves out.

@@ -43,8 +43,8 @@ class FatBinaryError(ValueError):
 def images_in(library: bytes) -> Iterator[bytes]:
     """Yield the bytes of each fat binary in a shared object, in order.
 
-    A header within a fat binary that was already yielded is skipped. An untrusted library with many
-    nested headers could otherwise have its bytes yielded many times.
+    A header within a fat binary that was already yielded is skipped. Otherwise, an untrusted
+    library with many nested headers could have its bytes yielded many times.
     """
     start = library.find(_BEGINNING)
     while start >= 0:

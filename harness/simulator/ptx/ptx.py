@@ -51,8 +51,8 @@ class Location:
     def written_at(self) -> Location:
         """The innermost location in a Python file, which is the submission.
 
-        If the code of a header was inlined, this is the submission's line that calls it. If no
-        location is in a Python file, this is the location in the kernel itself.
+        For inlined code of a header, this is the submission's line that calls the code. If no
+        location is in a Python file, the result is the location in the kernel itself.
         """
         is_inside = self.inlined_at and not self.file.endswith(".py")
         return self.inlined_at.written_at if self.inlined_at and is_inside else self

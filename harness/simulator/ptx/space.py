@@ -40,7 +40,7 @@ class Space(StrEnum):
     def lies_in(self) -> Space:
         """The space whose memory holds the variables of this space.
 
-        It is the space itself, except that global memory holds the variables of `CONST`.
+        The variables of `CONST` are in global memory. Any other space holds its own variables.
         """
         return Space.GLOBAL if self is Space.CONST else self
 

@@ -28,10 +28,11 @@ Warps = npt.NDArray[np.intp]
 class _Knowledge:
     """A vector clock of one block, which an mbarrier or warpgroup passes from warp to warp.
 
+    A warp that receives the vector clock is ordered after all accesses up to the clocks in it.
+
     Attributes:
-        warps: For each warp of the block, the clock up to which its accesses are included.
-        agents: For each agent (asynchronous unit) of the block, the clock up to which its accesses
-            are included.
+        warps: A clock for each warp of the block.
+        agents: A clock for each agent (asynchronous unit) of the block.
     """
 
     warps: Array
@@ -76,12 +77,12 @@ class _Warpgroup:
 class Agents:
     """The mbarriers and warpgroups of a chunk (blocks that are simulated together).
 
-    The class implements the protocol `actions.ordering.Ordering` for race detection. It keeps one
-    vector clock for each mbarrier, not one for each phase. It keeps one for each warpgroup, not one
-    for each group of wgmmas. A wait for one phase therefore counts as a wait for all earlier
-    phases. A wait for one group of wgmmas also includes accesses before the start of later groups.
-    Two accesses may thus seem ordered although they are not, so a race may be missed. No race is
-    reported that does not exist.
+    The class implements the protocol `actions.ordering.Ordering` for race detection. An mbarrier
+    has one vector clock for all its phases. A wait for one phase therefore counts as a wait for all
+    earlier phases. A warpgroup has one vector clock for all its groups of wgmmas. A wait for one
+    group therefore also includes accesses before the start of later groups. Two accesses may thus
+    seem ordered although they are not, so a race may be missed. No race is reported that does not
+    exist.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -109,7 +110,7 @@ class Agents:
         self._hand_over(self._warps(lanes), self._barrier(block, barrier).arriving)
 
     def completed(self, block: int, barrier: int) -> None:
-        """End a phase of an mbarrier; later waits are ordered after its arrivals and copies.
+        """End a phase of an mbarrier: order later waits after the phase's arrivals and copies.
 
         Args:
             block: Index of the block among the blocks that are simulated together.
@@ -146,7 +147,8 @@ class Agents:
     def multiplied(self, lanes: Lanes) -> Agent:
         """Record that a warpgroup starts a wgmma.
 
-        Return the agent (asynchronous unit) that reads the matrices in shared memory.
+        Return the warpgroup's agent: the asynchronous unit that reads the wgmma's matrices from
+        shared memory.
         """
         warps = self._warps(lanes)
         group = self._warpgroup(int(lanes[0]))
@@ -165,7 +167,7 @@ class Agents:
 
         Args:
             lanes: The threads, by their numbers among those simulated together.
-            groups_left: Number of the most recent groups of wgmmas, which may still be unfinished.
+            groups_left: How many of the most recent groups of wgmmas may still be unfinished.
         """
         clocks = self._clocks
         warps, first = np.unique(clocks.warp_of[lanes].astype(np.intp), return_index=True)
@@ -195,7 +197,8 @@ class Agents:
     def _hand_over(self, warps: Warps, to: _Knowledge) -> None:
         """Merge the vector clocks of warps into `to`, and advance the warps' own clocks.
 
-        The advance separates the warps' earlier accesses, which `to` now includes, from later ones.
+        `to` then includes the warps' accesses so far. Later accesses have a later clock, so `to`
+        does not include them.
         """
         clocks = self._clocks
         own = warps % clocks.warps

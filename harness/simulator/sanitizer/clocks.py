@@ -48,10 +48,11 @@ class Common:
 class Clocks:
     """The clock and the vector clock of each warp of a chunk (blocks simulated together).
 
-    A warp's vector clock holds the clocks up to which it has seen other warps and agents
-    (asynchronous units). race.h describes the algorithm. Clocks only grow, from chunk to chunk and
-    from launch to launch. Cells that remember accesses therefore need no clearing: an access with a
-    clock from before the start of the chunk or launch is ignored.
+    A warp's vector clock holds one clock for each other warp and agent (asynchronous unit) of the
+    block. Accesses up to this clock are ordered before the warp's present accesses. race.h
+    describes the algorithm. Clocks only grow, from chunk to chunk and from launch to launch. Cells
+    that remember accesses therefore need no clearing: an access with a clock from before the start
+    of the chunk or launch is ignored.
 
     Args:
         native: The simulator's C functions.
@@ -146,8 +147,8 @@ class Clocks:
 
         Args:
             at: Mask of the threads, or None for all threads that are simulated together.
-            whole: True to order all threads of the blocks of `at`, including ended threads. False
-                to order only the warps that have threads in `at`.
+            whole: True to order all threads of every block that has a thread in `at`, including
+                ended threads. False to order only the warps that have threads in `at`.
         """
         pointer = None if at is None else at.ctypes.data
         self._native.race_barrier(self.pointer, pointer, self._lanes, whole)
@@ -165,10 +166,10 @@ class Clocks:
         self._race.agents_released = self._agents_released.ctypes.data
 
     def diverge(self, warps: npt.NDArray[np.intp]) -> None:
-        """Switch off a shortcut of race.c for the reads of these warps.
+        """Switch off a shortcut of race.c for the reads of the given warps.
 
-        With the shortcut, race.c does not record a read if its cell holds two other readers that
-        are certainly unordered with it. After these warps have waited for others, their reads may
-        be ordered after other reads, so this is no longer certain.
+        With the shortcut, race.c does not record a read if the cell already holds two reads that
+        are certainly unordered with the new read. The reads of a warp that has waited for other
+        warps may be ordered after reads of those warps, so the shortcut would be wrong.
         """
         self._apart[warps] = _NEVER

@@ -38,8 +38,8 @@ class Traits:
     """The properties of a kernel that race detection needs.
 
     Attributes:
-        stored_through: The origins of the pointers through which the kernel may store: arguments,
-            variables, or `ANYWHERE`.
+        stored_through: The origins of the pointers through which the kernel may store to global
+            memory: arguments, variables, or `ANYWHERE` for a pointer loaded from memory.
         access_bytes: Number of bytes that race detection tracks together: the width of the
             narrowest access, at most 4.
         has_fence: True if the kernel has a memory fence.

@@ -36,8 +36,8 @@ _CELL_BYTES = ctypes.sizeof(Cell)
 class RaceHistory:
     """The state of race detection that one launch leaves for the next launch.
 
-    Cells remember accesses to memory with their clocks (logical times). They need no clearing,
-    because the clock at which the next launch begins is later than all clocks in them.
+    A cell remembers accesses to memory with their clocks (logical times). Cells need no clearing,
+    because the clock at which the next launch begins is later than all clocks in the cells.
 
     Attributes:
         clock: The clock at which the next launch begins.

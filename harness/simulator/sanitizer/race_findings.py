@@ -23,8 +23,8 @@ def findings_of(
 ) -> Iterator[Finding]:
     """Yield one finding for each pair of memory accesses in the source that were found to race.
 
-    Accesses with the same kind, file and line count as one access. A finding describes the most
-    severe race of the pair, and has the number of all its races.
+    Accesses with the same kind, file and line count as one access. A finding describes the pair's
+    most severe race, and has the number of all races of the pair.
 
     Args:
         events: The races that race.c has found.
@@ -47,7 +47,7 @@ def findings_of(
 def _finding(
     event: Event, sites: Sequence[Access], count: int, kernel: str, placement: Placement
 ) -> Finding:
-    """Return the finding for a race; `count` is the number of races of the same two accesses."""
+    """Return the finding for a race; `count` is the number of races of its pair of accesses."""
     step, thread = sites[event.site], event.thread
     other, other_thread = sites[event.other_site], event.other_thread
     waited_for = other.kind if event.waits else ""
@@ -91,7 +91,7 @@ def _why(event: Event, waited_for: str, between: str, *, in_warp: bool, in_block
     Args:
         event: The race.
         waited_for: Name of the asynchronous access that no thread has waited for, or empty.
-        between: Words for the places where a wait or a barrier is missing.
+        between: Words that say where a wait or a barrier is missing, such as "between them".
         in_warp: True if both threads are in one warp.
         in_block: True if both threads are in one block.
     """

@@ -21,12 +21,11 @@ Lanes = npt.NDArray[np.bool_]
 class Arrival:
     """The threads at one barrier instruction when the barrier is complete.
 
-    Threads are masks over a chunk (blocks that are simulated together).
-
     Attributes:
         barrier: The barrier instruction.
-        lanes: The threads that wait at the instruction, or have arrived by `bar.arrive`.
-        passed: The threads that have ended in code after the instruction.
+        lanes: Mask of the threads that wait at the instruction, or have arrived by `bar.arrive`.
+            Masks have an element for each thread of the chunk (blocks simulated together).
+        passed: Mask of the threads that have ended in code after the instruction.
     """
 
     barrier: Barrier
@@ -44,8 +43,8 @@ class Wait:
     Attributes:
         location: Source location where the threads wait, or None if the PTX does not have it.
         lanes: Mask of the threads over a chunk (blocks that are simulated together).
-        where: Verb for what the threads do, in the present tense, such as "wait" or "spin".
-        more: Details for the message, followed by a space, or empty.
+        where: Words of the message for what the threads do, such as "wait" or "spin".
+        more: Details for the message, followed by a space; may be empty.
     """
 
     location: Location | None
@@ -85,13 +84,13 @@ class SyncChecks:
 
         Two uses are reported as errors although PTX accepts them:
 
-        - The warps of a block arrive at different barrier instructions.
+        - The threads of a block arrive at different barrier instructions. If the barrier has a
+          thread count, only threads of one warp at different instructions are an error.
         - A thread skips a barrier at which other threads of its warp wait, runs code after the
           barrier, and ends.
 
-        Threads that ended before they reached the barrier are reported with severity "info". If the
-        barrier has a thread count, different warps may arrive at different instructions. The
-        threads of one warp must arrive at the same instruction.
+        If other threads of the block have ended without reaching the barrier, they are reported
+        with severity "info".
 
         Args:
             arrivals: The threads at each instruction of the barrier.
@@ -199,7 +198,7 @@ class SyncChecks:
         """Report a block in which no thread can continue, and return the finding.
 
         Args:
-            waits: Waiting threads, of which only those of the block are reported.
+            waits: The waiting threads; threads of other blocks are ignored.
             block: Index of the block in the order of execution.
             here: Slice that selects the block's threads in the masks of `waits`.
         """
@@ -221,9 +220,9 @@ class SyncChecks:
     def _add(
         self, location: Location | None, severity: Severity, message: str, block: int, lane: int
     ) -> Finding:
-        """Add a finding, unless its source location already has one of this severity.
+        """Add a finding, unless its source location already has a finding of the same severity.
 
-        Return the new finding, or else the one that the location already has.
+        Return the new finding, or else the existing finding of that location and severity.
 
         Args:
             location: Source location, or None if it is unknown.

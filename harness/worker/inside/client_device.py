@@ -68,8 +68,9 @@ class ClientDevice:
         """Check that the simulator has all functions of CUDA's libraries that an extension needs.
 
         Raises:
-            ImportError: The simulator lacks one of them. The text is the dynamic linker's. The
-                linker itself reports nothing if torch has loaded CUDA's libraries.
+            ImportError: The simulator lacks one of these functions. The text is like the dynamic
+            linker's, because the linker itself reports nothing if torch has loaded CUDA's
+            libraries.
         """
         missing = symbols_of_a_gpu(library)
         if missing:

@@ -137,7 +137,7 @@ _PARTS_OF_TORCH = {
 
 
 def _undefined_symbol(error: BaseException) -> str | None:
-    """Return the name of the function that a loader did not find; None if that is not the error."""
+    """Return the name of the function that a loader did not find; None for any other error."""
     symbol = re.search(r"undefined symbol: (\w+)", str(error))
     if not symbol or not isinstance(error, ImportError | OSError):
         return None
@@ -146,7 +146,7 @@ def _undefined_symbol(error: BaseException) -> str | None:
 
 
 def _missing_part(error: BaseException) -> str | None:
-    """Return which part of CUDA an error of a CPU-only torch says is missing, or None."""
+    """Return the part of CUDA that a CPU-only torch lacks according to its error, or None."""
     dummy = re.search(r"Tried to instantiate dummy base class (\w+)", str(error))
     if dummy:
         return f"torch.cuda.{dummy[1]}"

@@ -14,8 +14,8 @@ import sys
 def main() -> None:
     """Load the simulator's runtime, then run the worker.
 
-    The runtime must be loaded before torch, because a torch that was built for CUDA loads the real
-    one. The dynamic linker resolves a name to the library that was loaded first.
+    The runtime must be loaded before torch, because a torch that was built for CUDA loads CUDA's
+    own runtime. The dynamic linker resolves a name to the library that was loaded first.
     """
     ctypes.CDLL(sys.argv.pop(1), mode=ctypes.RTLD_GLOBAL)
     runpy.run_module("harness.worker.inside.main", run_name="__main__")

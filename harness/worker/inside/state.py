@@ -102,8 +102,8 @@ class StateWatch:
         Args:
             when: When the change happened, for messages, such as "during import".
             random: Whether to report a use of torch's random generator, too.
-            thorough: Whether to examine the hundreds of modules of the harness itself, too. A
-                change in them that lasts is found by the next thorough call.
+            thorough: Whether to examine the hundreds of modules of the harness itself, too. If not,
+                the next thorough call finds a change in these modules, if the change lasts.
         """
         found = [
             *self._replaced(when, thorough),

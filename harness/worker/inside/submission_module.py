@@ -98,9 +98,9 @@ class _Builtins(dict[str, Any]):
 
 
 def _module_name(path: Path) -> str:
-    """Return a name for the submission's module: the file's name, if no other module is named so.
+    """Return a name for the submission's module: the file's name, with a suffix if it is taken.
 
-    Otherwise a suffix is added. So a file torch.py does not replace the module torch.
+    The suffix prevents a file torch.py from replacing the module torch.
     """
     is_taken = path.stem in sys.modules or path.stem in sys.stdlib_module_names
     return f"{path.stem}_of_submission" if is_taken else path.stem

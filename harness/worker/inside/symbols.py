@@ -1,8 +1,8 @@
 """Search for functions that an extension would take from a real GPU's libraries.
 
-A torch that was built for CUDA loads those libraries. If the simulator lacks a function, the
-dynamic linker would take the real one. A call of it would fail because there is no GPU, and the
-message would not name the missing function.
+A torch that was built for CUDA loads these libraries. If the simulator lacks a function, the
+dynamic linker would take the function from one of these libraries. A call of that function would
+fail because there is no GPU, and the message would not name the missing function.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tests of the sizes of transposed convolutions that are chosen for one submission.
 
-They are near the sizes in the reference's file, and near integers in the submission's text.
+These sizes are near the sizes in the reference's file, and near integers in the submission's text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def test_neighbours_are_one_step_beside_the_own_sizes(own: Convolution) -> None:
 def test_neighbours_could_take_a_fast_path_but_for_their_step(own: Convolution) -> None:
     """Most results of `neighbours` keep the remainder of the output length modulo 4.
 
-    So a submission uses its fast path for vectors of 4 numbers, if it uses one for the sizes `own`.
+    So if a submission takes a fast path for vectors of 4 numbers for the sizes `own`, it takes the
+    same path for these results.
     """
     found = list(neighbours(own, EVERYTHING))[1:]
     alike = [each for each in found if (each.output_length - own.output_length) % 4 == 0]
@@ -96,7 +97,7 @@ def test_many_tiles_are_several_for_each_of_two_multiprocessors() -> None:
 
 
 def test_many_turns_are_of_the_largest_tile_that_is_affordable() -> None:
-    """`many_turns` yields a convolution whose input is nine tiles of 256 long, plus 1.
+    """`many_turns` yields a convolution whose input has one position more than nine tiles of 256.
 
     256 is the largest of the submission's numbers that can be a tile. With many channels, the input
     is shorter, so that the convolution takes less than 70,000,000 multiply-adds.
@@ -131,8 +132,8 @@ def any_of(varied: set[str], chance: random.Random) -> list[Convolution]:
 def test_who_states_the_most_blocks_of_a_grid_gets_more_rows() -> None:
     """A submission whose text has the number 65,535 gets cases with 65,537 rows or output channels.
 
-    65,535 is the largest extent of a CUDA grid in y and z. A kernel with a block for each row must
-    loop over the rest.
+    65,535 is the largest extent of a CUDA grid in y and z. A kernel with one block for each row
+    must therefore loop over the rows beyond that number.
     """
     made = list(around((128, 65_535), OWN[0], EVERYTHING))
     assert Convolution(1, 1, 1, 65_537, 1) in made

@@ -63,9 +63,9 @@ def test_covers_every_feasible_combination(strength: int, left_out: set[str]) ->
 def spellings(c: Convolution, levels: dict[str, Any]) -> list[dict[str, Any]]:
     """Return all rows of the grid's covering array that describe the same convolution.
 
-    A row maps parameters to values. For a padding of `dilation * (kernel_size - 1)`, the row may
-    have the value `full` instead of the number. For groups equal to the input channels, it may have
-    `each`.
+    A row maps parameters to values. If the padding is `dilation * (kernel_size - 1)`, the row may
+    have the value `full` instead of the number. If the groups equal the input channels, the row may
+    have the value `each` instead of the number.
     """
     paddings: list[object] = [p for p in (c.padding,) if p in levels["padding"]]
     if c.padding == c.dilation * (c.kernel_size - 1):
@@ -82,9 +82,9 @@ def spellings(c: Convolution, levels: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def allowed(known: dict[str, Any]) -> bool:
-    """Return whether a valid convolution with few enough multiply-adds may have these values.
+    """Return whether the values `known` allow a valid convolution with few enough multiply-adds.
 
-    If all parameters have values, the convolution itself is checked. Otherwise, the grid's rules
+    If `known` has all parameters, the convolution itself is checked. Otherwise, the grid's rules
     for incomplete rows decide.
     """
     if len(known) < len(EVERYTHING):

@@ -93,7 +93,7 @@ def test_each_wrong_number_of_channels_is_diagnosed(
 def test_swapped_groups_and_dilation_are_seen_in_length_and_channels_together() -> None:
     """Swapped groups and dilation are diagnosed from output length and output channels together.
 
-    Wrong output channels alone have no diagnosis.
+    If the output length is right, the channels that the swap gives have no diagnosis.
     """
     shapes = [
         (

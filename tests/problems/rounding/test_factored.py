@@ -69,8 +69,8 @@ class Called:
     def found(self, values: Values, used: Values) -> tuple[Rounding, ...]:
         """Return the operands that the harness finds to be rounded, with their bits and direction.
 
-        The harness judges the reference's float32 output for the values `used`. The expected output
-        is the reference's for `values`.
+        The harness looks for roundings in the difference of two outputs of the reference: the
+        float32 output for `used`, and the expected output, which is for `values`.
         """
         right = self.new_instance()(values.weights, values.inputs)
         single = self.new_instance()(used.weights, used.inputs, torch.float32)
@@ -83,8 +83,8 @@ def rounded(values: Values, operands: Sequence[str], names: Sequence[str], how: 
     Args:
         values: The inputs and weights.
         operands: Names of the operands to round.
-        names: Names of the reference's operands. The index of an input's name in this list is the
-            index of the input.
+        names: Names of the reference's operands. The inputs come first, in the order of
+            `values.inputs`.
         how: Direction of the rounding.
     """
     inputs = [*values.inputs]

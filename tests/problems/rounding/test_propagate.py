@@ -142,7 +142,7 @@ FOURIER: dict[str, Function] = {
 
 
 def masked(x: Tensor) -> Tensor:
-    """Return a copy of x after in-place writes to the elements of a mask and to two columns."""
+    """Return a copy of x with two in-place writes: to masked elements, and to two columns."""
     y = x.clone()
     y[x * x > 0.2**2] = 0.3
     y[:, 1:3] = y[:, 3:5] / 3
@@ -450,9 +450,10 @@ WRONG: list[tuple[str, Function]] = [
 
 @pytest.mark.parametrize(("name", "wrong"), WRONG)
 def test_mistakes_are_beyond_every_bound(name: str, wrong: Function) -> None:
-    """Results of a mistaken function exceed the fp32 bound, and also the bf16 or the tf32 bound.
+    """Results of a wrong function exceed the fp32 bound, and at least one of two looser bounds.
 
-    A result of another shape counts as wrong, too. The inputs have both signs.
+    The looser bounds are those of the classes bf16 and tf32. A result of another shape counts as
+    wrong, too. The inputs have both signs.
     """
     x = DRAWS["normal"](torch.Generator().manual_seed(3))
     output, right = wrong(x), expected(EVERY[name], x)
@@ -487,7 +488,7 @@ def test_transforms_are_granted_the_looser_classes() -> None:
 def test_logarithm_of_a_sum_errs_by_no_more_than_its_terms() -> None:
     """The bf16 bound of logsumexp is small even if rounding changes each exponential by a lot.
 
-    The operands are normal numbers times 1000.
+    The exponents are normal numbers times 1000, and rounding changes many of them by more than 1.
     """
     x = DRAWS["normal"](torch.Generator().manual_seed(0))
     right = expected(lambda x: torch.logsumexp(1000 * x, 1), x)
@@ -529,8 +530,8 @@ def test_what_torch_takes_to_pieces_otherwise_is_not_the_function() -> None:
 def test_shares_and_deviations_are_bounded_whatever_rounding_did_before() -> None:
     """The bound of a softmax is about 1, and that of a layer norm of n numbers is below 8 sqrt(n).
 
-    These are the largest values of the functions, so the bounds hold for any error of their
-    operands.
+    No error of the operands makes the bounds larger, because the values of these functions are
+    limited themselves.
     """
     x = DRAWS["large"](torch.Generator().manual_seed(0))
     shares = expected(lambda x: torch.softmax(1000 * x, 1), x)
@@ -561,7 +562,7 @@ def test_mean_that_each_term_moves_is_right() -> None:
 def test_gates_never_overflow() -> None:
     """The bounds of an LSTM's output stay below 4, because its sigmoids are at most 1.
 
-    torch writes the LSTM's gates over their operands.
+    The test includes operators in place, because torch writes the LSTM's gates over their operands.
     """
     torch.manual_seed(0)
     layers = nn.LSTM(COLUMNS, 5, num_layers=2, bidirectional=True).double()

@@ -128,8 +128,8 @@ class ConvTranspose1d(AnyReference):
     ) -> Iterator[Configuration]:
         """Yield `own` with a batch of 1 and a length of several tiles on each of 2 multiprocessors.
 
-        The assumed width of a tile is the largest multiple of 32, up to 128, among `numbers`. These
-        are integers in the submission's text.
+        `numbers` are integers in the submission's text. The largest multiple of 32 among them, up
+        to 128, is taken as the width of a tile.
         """
         return _configurations(aimed.many_tiles(numbers, Convolution.of(own)), taken)
 
@@ -138,8 +138,8 @@ class ConvTranspose1d(AnyReference):
     ) -> Iterator[Configuration]:
         """Yield `own` with a batch of 1 and a length of many tiles on one multiprocessor.
 
-        The assumed width of a tile is the largest multiple of 32, up to 256, among `numbers`. These
-        are integers in the submission's text.
+        `numbers` are integers in the submission's text. The largest multiple of 32 among them, up
+        to 256, is taken as the width of a tile.
         """
         return _configurations(aimed.many_turns(numbers, Convolution.of(own)), taken)
 
@@ -222,7 +222,7 @@ class ConvTranspose1d(AnyReference):
     def linear_map(
         self, configuration: Configuration, weights: Mapping[str, Tensor], device: torch.device
     ) -> ConvolutionMap:
-        """Return the convolution as a linear map, which it is for all sizes."""
+        """Return the convolution as a linear map, whatever its sizes."""
         weight, bias = weight_and_bias({name: value.to(device) for name, value in weights.items()})
         return ConvolutionMap(Convolution.of(configuration), weight, bias)
 
@@ -235,15 +235,15 @@ class ConvTranspose1d(AnyReference):
     ) -> Sequence[Factor]:
         """Return the weight and the input, the operands of the products.
 
-        The bias is left out: a correct sum may also lose single bits of the bias, so its lost bits
-        would prove nothing.
+        The bias is left out because lost bits of the bias prove nothing: a correct sum may lose
+        single bits of the bias too.
         """
         del new_instance
         weight, _ = weight_and_bias(weights)
         return factors_of(Convolution.of(configuration), weight, inputs[0])
 
     def largest_exact(self, configuration: Configuration) -> int:
-        """Return the largest input of exact sums; it has more bits if a sum has fewer terms."""
+        """Return the largest integer input of exact sums; it is larger if a sum has fewer terms."""
         return largest_exact_input(Convolution.of(configuration))
 
     def overfills_shared_memory(self, configuration: Configuration) -> bool:
@@ -283,7 +283,7 @@ class ConvTranspose1d(AnyReference):
     def explain_shapes(self, wrong: Sequence[tuple[Configuration, tuple[int, ...]]]) -> str:
         """Return the mistake in the output length or in the channels that explains wrong shapes.
 
-        It is one sentence, empty if no known mistake explains all shapes.
+        The result is one sentence, or empty if no known mistake explains all shapes.
         """
         return explain_shapes([(Convolution.of(one), shape) for one, shape in wrong])
 

@@ -42,11 +42,11 @@ def neighbours(own: Convolution, varied: Iterable[str]) -> Iterator[Convolution]
 
     Args:
         own: The sizes in the reference's file.
-        varied: Names of the parameters that may have an effect; others stay neutral, as a stride of
-            1.
+        varied: Names of the parameters that may have an effect; all others keep a value without
+            effect, such as a stride of 1.
 
     Yields:
-        Valid convolutions, each next to the sizes for which a kernel may have a fast path.
+        Valid convolutions, which a fast path for the sizes of `own` may compute wrongly.
     """
     allowed = set(varied)
     short = _short(own)
@@ -101,8 +101,8 @@ def around(
         numbers: The integers in the text, the most frequent first.
         own: The sizes in the reference's file. Convolutions with other channels keep the kernel
             size, stride and dilation of `own`.
-        varied: Names of the parameters that may have an effect; others stay neutral, as a stride of
-            1.
+        varied: Names of the parameters that may have an effect; all others keep a value without
+            effect, such as a stride of 1.
 
     Yields:
         Valid convolutions with few multiply-adds.
@@ -136,8 +136,8 @@ def around(
 def many_tiles(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution]:
     """Yield `own` with a batch of 1 and a length of several tiles on each of 2 multiprocessors.
 
-    The assumed width of a tile is the largest multiple of 32, up to 128, among `numbers`. These are
-    integers in the submission's text.
+    `numbers` are integers in the submission's text. The largest multiple of 32 among them, up to
+    128, is taken as the width of a tile.
     """
     tile = max((n for n in numbers if n % _WARP == 0 and n <= _MOST_TILE), default=_WARP)
     length = _MANY_TILES * tile // own.stride + 1
@@ -147,8 +147,8 @@ def many_tiles(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution
 def many_turns(numbers: Sequence[int], own: Convolution) -> Iterator[Convolution]:
     """Yield `own` with a batch of 1 and a length of many tiles on one multiprocessor.
 
-    The assumed width of a tile is the largest multiple of 32, up to 256, among `numbers`. These are
-    integers in the submission's text.
+    `numbers` are integers in the submission's text. The largest multiple of 32 among them, up to
+    256, is taken as the width of a tile.
     """
     tile = max((n for n in numbers if n % _WARP == 0 and n <= _MOST_WIDE_TILE), default=_WARP)
     wanted = _MANY_TURNS * tile

@@ -16,9 +16,9 @@ Divide = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
     """Divide as a correct kernel does: a tap has an input only if the stride divides its numerator.
 
-    The numerator is that of `Gather`: t + padding - k * dilation for output position t and tap k.
-    The result consists of the input positions, and a mask of the positions that have an input. If a
-    mistake has replaced the stride by 0, no position has an input.
+    The numerator of tap k is t + padding - k * dilation, where t is the output position. The result
+    consists of input positions, and a mask that is True where the tap has an input. If a mistake
+    has replaced the stride by 0, no tap has an input.
     """
     if stride == 0:
         return numerator, torch.zeros_like(numerator, dtype=torch.bool)
@@ -26,7 +26,7 @@ def exactly(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
 
 
 def rounding_down(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide without a test of divisibility; positions of negative numerators have no input."""
+    """Divide without a test of divisibility; only taps with a negative numerator have no input."""
     return numerator.div(stride, rounding_mode="floor"), numerator >= 0
 
 
@@ -70,13 +70,13 @@ class Gather:
         bias: Bias (out_channels,), or None.
         sizes: The sizes that the caller asked for. They decide the output's shape, even if a
             mistake changes the numbers below.
-        stride: As in `nn.ConvTranspose1d`, in output steps per input step.
+        stride: Number of output steps per input step, as in `nn.ConvTranspose1d`.
         padding: Number of output positions cropped from the left end.
         dilation: Distance between taps.
-        numerator: Function from this computation, output positions (output length, 1) and taps
-            (kernel_size,) to the number that the stride divides.
-        divide: Function from numerators (output length, kernel_size) and the stride to input
-            positions and a mask of those with an input.
+        numerator: Function that returns the numbers to divide by the stride. Its arguments are this
+            computation, the output positions (output length, 1), and the taps (kernel_size,).
+        divide: Function that divides numerators (output length, kernel_size) by the stride. It
+            returns input positions, and a mask that is True where the tap has an input.
         finish: Function that changes the finished output.
         is_absolute: True if input, weight and bias count by their absolute values.
     """
@@ -115,7 +115,7 @@ class Gather:
 
     @cached_property
     def scale(self) -> float:
-        """An upper bound on the absolute sum of up to `terms` terms, with or without a mistake."""
+        """An upper bound on the sum of an output's absolute terms, with or without a mistake."""
         bias = 0.0 if self.bias is None else float(self.bias.abs().max())
         taps = self.weight.abs().amax(1).sum()
         return float(taps * self.x.abs().max()) + 2 * bias

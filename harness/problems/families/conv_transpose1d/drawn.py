@@ -74,7 +74,7 @@ def _one(name: str, most: int, chance: random.Random) -> int:
 
 
 def _grouped(sizes: Convolution, groups: int) -> Convolution:
-    """Return the sizes with another number of groups, and channels rounded to multiples of it."""
+    """Return the sizes with `groups` groups, and with channels rounded to multiples of `groups`."""
     inputs, outputs = (
         groups * max(1, channels // groups) for channels in (sizes.in_channels, sizes.out_channels)
     )

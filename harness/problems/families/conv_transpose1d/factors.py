@@ -11,8 +11,8 @@ from harness.problems.families.conv_transpose1d.sizes import Convolution
 def factors_of(sizes: Convolution, weight: Tensor, x: Tensor) -> tuple[Factor, Factor]:
     """Return the convolution's weight and input, as operands with their maps to the output.
 
-    The maps of the weight use the input minus its mean. If all inputs are positive, their mean has
-    the same effect for all weights, and hides how the weights differ.
+    The maps of the weight use the input minus its mean. Otherwise, the mean of positive inputs,
+    which has the same effect for all weights, would hide how the weights differ.
 
     Args:
         sizes: The convolution's sizes.

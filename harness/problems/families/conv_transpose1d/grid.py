@@ -40,8 +40,8 @@ def corners(varied: Iterable[str]) -> Iterator[Convolution]:
     """Yield edge configurations that need no other parameters than those in `varied`.
 
     Args:
-        varied: Names of the parameters that may have an effect; others stay neutral, as a stride of
-            1.
+        varied: Names of the parameters that may have an effect; all others keep a value without
+            effect, such as a stride of 1.
 
     Yields:
         Valid convolutions; the same ones in every run.
@@ -52,12 +52,12 @@ def corners(varied: Iterable[str]) -> Iterator[Convolution]:
 def shared_memory_corners(varied: Iterable[str]) -> Iterator[Convolution]:
     """Yield edge configurations whose weights overfill a thread block's shared memory.
 
-    A kernel without shared memory is not checked with them, since it would only loop over many
-    thousand terms.
+    A kernel without shared memory is not checked with these configurations, since it would only
+    loop over many thousand terms.
 
     Args:
-        varied: Names of the parameters that may have an effect; others stay neutral, as a stride of
-            1.
+        varied: Names of the parameters that may have an effect; all others keep a value without
+            effect, such as a stride of 1.
 
     Yields:
         Valid convolutions; the same ones in every run.
@@ -137,7 +137,8 @@ def covering(varied: Iterable[str], strength: int) -> tuple[Convolution, ...]:
     """Return convolutions that together cover each feasible combination of `strength` values.
 
     Args:
-        varied: Names of the varied parameters; the others stay neutral, as a stride of 1.
+        varied: Names of the varied parameters; all others keep a value without effect, such as a
+            stride of 1.
         strength: 2 for pairs, 3 for triples.
 
     Returns:

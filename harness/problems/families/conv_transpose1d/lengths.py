@@ -148,7 +148,7 @@ def explain_shapes(wrong: Sequence[tuple[Convolution, tuple[int, ...]]]) -> str:
     """Return the known mistake that explains all given wrong output shapes.
 
     Args:
-        wrong: The sizes of each case, and the wrong shape of its output, of three dimensions.
+        wrong: The sizes of each case, and the wrong three-dimensional shape of its output.
 
     Returns:
         One sentence, empty if no known mistake explains all shapes.

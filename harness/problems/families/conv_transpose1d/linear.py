@@ -24,9 +24,10 @@ def weight_and_bias(weights: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | Non
 def rigorous(instance: Instance, weights: Mapping[str, Tensor], inputs: Sequence[Tensor]) -> Sums:
     """Return a run's exact output, with the magnitude and number of terms for its error bound.
 
-    The convolution computes both, since it is linear. With absolute weights and inputs, it sums the
-    absolute values of the terms. With 1 in place of each input and each non-zero weight, it counts
-    the terms. A weight of 0 makes no term, since adding 0 changes nothing.
+    Both are outputs of the convolution for changed operands. With absolute weights and inputs, the
+    output is the sum of the terms' absolute values. With 1 in place of each input and each non-zero
+    weight, the output is the number of terms. A weight of 0 makes no term, since adding 0 changes
+    nothing.
     """
     absolute = {name: weight.abs() for name, weight in weights.items()}
     ones = {name: weight.sign().abs() for name, weight in weights.items()}

@@ -72,7 +72,7 @@ def _position_of_a_convolution(c: Gather) -> Gather:
 
 
 def _only_indivisible(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Divide with the test inverted: skip the taps that the stride divides, and use the others."""
+    """Divide with the test inverted: use only taps whose numerator the stride does not divide."""
     position, has_input = rounding_down(numerator, stride)
     return position, has_input & (numerator % stride != 0)
 
@@ -118,7 +118,7 @@ def _until(c: Gather, is_end: Callable[[Tensor, Tensor], Tensor]) -> Gather:
 
 
 def _remainder(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
-    """Use the remainder, not the quotient, as the position; it is 0 for every tap that is used."""
+    """Use the remainder, not the quotient, as the position, so only input position 0 is used."""
     return numerator % stride, (numerator >= 0) & (numerator % stride == 0)
 
 
@@ -144,7 +144,7 @@ def _every_other_tap(c: Gather) -> Gather:
 def _last_term_only(c: Gather) -> Gather:
     """Return a computation with one term for each output.
 
-    The term is that of the last channel, at the last tap that has an input.
+    This term is the product of the last channel at the last tap that has an input.
     """
 
     def divide(numerator: Tensor, stride: int) -> tuple[Tensor, Tensor]:
@@ -171,9 +171,9 @@ def _bias_overwritten(c: Gather) -> Gather:
 
 
 def _first_half(count: int, places: Tensor) -> Tensor:
-    """Return a mask of those `places` that are in the first half of `count` places.
+    """Return a mask that is True for each of `places` in the first half of `count` places.
 
-    A loop reads only these if it steps by two but its pointers step by one.
+    A loop that steps by two, but whose pointers step by one, reads only the first half.
     """
     return places < (count + 1) // 2
 
@@ -224,8 +224,8 @@ def _read_at(tensor: Tensor, dim: int, factor: int) -> Tensor:
 
     Args:
         tensor: The contents of the memory, contiguous; (..., length).
-        dim: The dimension of that index.
-        factor: The wrong factor: number of elements between two steps of the index.
+        dim: The dimension whose index is multiplied by the wrong factor.
+        factor: The wrong factor: each step of the index moves by this many elements.
     """
     size = tensor.shape[dim]
     places = torch.arange(tensor.numel()).view(tensor.shape)
@@ -240,7 +240,7 @@ def _read_at(tensor: Tensor, dim: int, factor: int) -> Tensor:
 def _weight_by(c: Gather, dim: int, factor: int) -> Gather:
     """Return a computation that indexes each group's weights with a wrong factor for `dim`.
 
-    The weights of a group are (channels, outputs, taps).
+    The weights of each group have the shape (channels, outputs, taps).
     """
     groups = c.weight.contiguous().chunk(c.sizes.groups, 0)
     return replace(c, weight=torch.cat([_read_at(group, dim, factor) for group in groups]))
@@ -395,7 +395,8 @@ def _stride_and_taps_swapped(c: Gather) -> Gather:
 def _stride_and_taps_swapped_in_rows(c: Gather) -> Gather:
     """Return a computation with stride and kernel_size swapped, except in the weight's index.
 
-    A tap past the end of a row of weights reads the next row; past the end of memory, NaN.
+    A tap past the end of a row of weights reads the next row. A tap past the end of memory reads
+    NaN.
     """
     taps = torch.arange(c.sizes.stride)
     rows = torch.arange(c.weight.shape[0] * c.weight.shape[1]).view(*c.weight.shape[:2], 1)

@@ -19,7 +19,7 @@ _ZERO_SHARE = 0.1
 
 
 def largest_exact_input(sizes: Convolution) -> int:
-    """Return the largest odd input whose sums with `exact_weights` float32 computes exactly."""
+    """Return the largest odd input such that float32 computes sums with `exact_weights` exactly."""
     if _has_exact_products(sizes):
         return WIDEST_EXACT
     return largest_exact(min(sizes.most_terms, _MOST_EXACT_TERMS))
@@ -48,9 +48,9 @@ def exact_weights(
 def _has_exact_products(sizes: Convolution) -> bool:
     """Return whether each sum in the run `exact` has one product, whose input has 22 bits.
 
-    Otherwise, a sum has many products, of inputs with fewer bits. With odd input lengths, each sum
-    has one product; with even lengths, it has many. A second run, so that every length has both,
-    would take as long as any other run.
+    Otherwise, a sum has many products, of inputs with fewer bits. An odd input length gives one
+    product for each sum, an even length many products. To have both kinds at every length would
+    need a second run, which takes as long as any other run.
     """
     return sizes.length % 2 == 1
 
@@ -79,8 +79,8 @@ def lone_weights(
 def _lone(weight: Tensor, sizes: Convolution, generator: Generator) -> Tensor:
     """Return a copy of the weight in which all but one of the weights in each sum are zero.
 
-    The one that stays is chosen at random among the channels and taps of the sum. Taps are in the
-    same sum if their offsets (tap * dilation) differ by a multiple of the stride.
+    The weight that stays in a sum is chosen at random among the sum's channels and taps. Taps are
+    in the same sum if their offsets (tap * dilation) differ by a multiple of the stride.
 
     Args:
         weight: (in_channels, out_channels / groups, kernel_size).
@@ -101,7 +101,7 @@ def _lone(weight: Tensor, sizes: Convolution, generator: Generator) -> Tensor:
 
 
 def _sparse(like: Tensor, groups: int, generator: Generator) -> Tensor:
-    """Draw from {-1, 0, 1}, so that each output's sum has 1 to 4095 weights other than 0.
+    """Draw weights from {-1, 0, 1}, so that each output's sum has 1 to 4095 weights other than 0.
 
     With inputs and bias of at most 4095 in absolute value, 4096 terms sum to less than 2**24. Every
     partial sum is then an integer that float32 represents exactly.

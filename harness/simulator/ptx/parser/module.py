@@ -47,8 +47,8 @@ class _Body:
         ranges: Count and type of each range of registers (`%r<81>`), by prefix.
         variables: Variables that the function declares.
         statements: Text, scope and source location of each instruction or label.
-        targets: Scope and labels of each list of branch targets, by the list's name. The list may
-            come before the labels in the text.
+        targets: Scope and labels of each list of branch targets, by the list's name. The labels may
+            be declared after the list.
         scopes: Number of nested scopes (`{ ... }`) so far.
     """
 

@@ -37,8 +37,8 @@ _SYMBOL = re.compile(rf"({NAME})\s*(?:([+-])\s*(\w+))?$")
 class Scope:
     """The names that a PTX scope (`{ ... }`) declares.
 
-    A function's body becomes one flat list of instructions, so each declared name is replaced by
-    one that is unique in the function.
+    A function's body becomes one flat list of instructions. So the parser replaces each declared
+    name by a name that is unique in the function.
 
     Attributes:
         parent: The enclosing scope, or None for the body of the function.
