@@ -36,12 +36,15 @@ from harness.problems.problem import MOST_NUMBERS, Problem, load
 from harness.problems.search import Search
 from harness.problems.values import elements_of, numbers_given, undefined_runs
 from harness.records.coverage import Branch, Coverage
+from harness.records.limits import limited, with_short_texts
 from harness.records.report import AMISS, BuildReport, CaseReport, Report, not_run
+from harness.sandbox.confined import SandboxError
 from harness.searching import SearchRun
 from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.ptx.by_line import PtxOfLine
 from harness.system.allowance import Allowance
 from harness.system.device import Device
+from harness.system.errors import HarnessError
 from harness.worker.build_service import BuildEvent
 from harness.worker.device_worker import DeviceWorker
 from harness.worker.settings import Settings
@@ -54,6 +57,8 @@ MAX_RESTARTS = 3
 _CALLS_OF_A_CHECK = 32
 # Limit of a submission's text in its report, in bytes.
 _MOST_SOURCE = 256 << 10
+# Errors of the machine, the reference or the user. All others are a submission's `error`.
+_NOT_OF_A_SUBMISSION = (HarnessError, SandboxError, OSError)
 
 
 @dataclass(frozen=True)
@@ -176,8 +181,14 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         checked_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     evaluation = _Evaluation(problem, settings, request, on_progress)
-    report = evaluation.run(blank)
-    return replace(report, seconds=time.monotonic() - start)
+    try:
+        report = evaluation.run(blank)
+    except _NOT_OF_A_SUBMISSION:
+        raise
+    # An answer that makes the judge raise must not keep other submissions from their reports.
+    except Exception as error:
+        report = evaluation.stopped(blank, verdict.of_own_error(error))
+    return limited(replace(report, seconds=time.monotonic() - start))
 
 
 def _source(path: Path) -> str:
@@ -313,9 +324,9 @@ class _Evaluation:
                     fault = self._import(worker, left).header.get("fault")
                     became = self._became_of_file(blank)
                     if became:
-                        return self._stopped(blank, verdict.stop_for_changed_file(became))
+                        return self.stopped(blank, verdict.stop_for_changed_file(became))
                     if fault:
-                        return self._stopped(blank, verdict.of_import_fault(fault))
+                        return self.stopped(blank, verdict.of_import_fault(fault))
                     self._on_progress(Progress("imported", cases=len(self._cases)))
                     while left:
                         outcomes.append(self._check(worker, left.pop(0)))
@@ -325,7 +336,7 @@ class _Evaluation:
                     else:
                         coverage = self._look_back(worker)
             except WorkerFailure as failure:
-                return self._stopped(blank, verdict.stop_for_failure(failure))
+                return self.stopped(blank, verdict.stop_for_failure(failure))
             if not left or self._time.steps.is_used_up:
                 break
         became = self._became_of_file(blank)
@@ -359,8 +370,8 @@ class _Evaluation:
     def _import(self, worker: Worker, cases: Sequence[Case]) -> Message:
         """Make a worker import the submission.
 
-        The submission gets the constants that it reads from the reference without defining them.
-        The constants have their values in the first case.
+        A submission may read constants that only the reference defines. It gets them with their
+        values in the first case.
         """
         shared = shared_in(self._problem, cases[0], worker.source) if cases else {}
         return worker.request("import", {"constants": shared})
@@ -422,7 +433,7 @@ class _Evaluation:
         if case.label in OWN:
             self._division = outcome.division
         report = replace(outcome.report, seconds=time.monotonic() - start)
-        return replace(outcome, report=report)
+        return replace(outcome, report=with_short_texts(report))
 
     def _check_own(self, worker: Worker, case: Case) -> CaseOutcome:
         """Check the reference's own configuration, at reduced sizes first.
@@ -518,6 +529,15 @@ class _Evaluation:
                 why = (
                     f"the GPU has too little memory left for the harness's own computation: {error}"
                 )
+            except _NOT_OF_A_SUBMISSION:
+                raise
+            # As in `evaluate`. The worker may be in the middle of a step, so a new one follows.
+            except Exception as error:
+                stop = verdict.of_own_error(error)
+                report = replace(
+                    not_run(case, stop.message), verdict=stop.verdict, detail=stop.detail
+                )
+                return CaseOutcome(report, case, worker_failed=True)
         return CaseOutcome(replace(not_run(case, why.splitlines()[0]), verdict="error"), case)
 
     def _hold(self, size: int) -> None:
@@ -566,7 +586,7 @@ class _Evaluation:
         """Return the coverage: the lines of device code that ran in a worker."""
         return _coverage(worker.request("leaks").header)
 
-    def _stopped(self, blank: Report, what: verdict.Stop) -> Report:
+    def stopped(self, blank: Report, what: verdict.Stop) -> Report:
         """Return the report of an evaluation that was stopped; it has no result of any case."""
         return replace(
             blank,

@@ -17,9 +17,9 @@ REFERENCES = ("attention", "conv_transpose2d", "group_norm", "reverse_cumsum", "
 
 @pytest.mark.thorough
 def test_right_kernels_are_not_accused(tmp_path: Path) -> None:
-    """Right kernels pass as fp32 at the reference's own sizes, with all kinds of input values.
+    """Right kernels pass as fp32 with all kinds of input values.
 
-    The sizes are cut down.
+    They run in the reference's own configuration, with sizes that are reduced for the simulator.
     """
     paths = [str(ROOT / "tests" / "references" / f"{name}.py") for name in REFERENCES]
     command = [str(ROOT / "benchmarks" / "plain_kernels.py"), *paths, "--into", str(tmp_path)]

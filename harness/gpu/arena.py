@@ -60,7 +60,7 @@ class Arena:
     """
 
     def __init__(self, driver: Driver, limit: int, stopwatch: Stopwatch) -> None:
-        """Reserve the range of addresses; allocations may take `limit` bytes at a time."""
+        """Reserve the range of addresses; all live allocations together may take `limit` bytes."""
         self._driver = driver
         self._stopwatch = stopwatch
         self._poisoned: set[int] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -190,6 +191,16 @@ def stop_for_changed_file(became: str) -> Stop:
 def stop_for_failure(failure: WorkerFailure) -> Stop:
     """Return an error for a worker that died, exceeded a deadline or sent an invalid answer."""
     return Stop("error", str(failure))
+
+
+def of_own_error(error: Exception) -> Stop:
+    """Return an error for an exception that the harness itself raised while it judged an answer."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return Stop(
+        "error",
+        f"the harness itself failed while it judged the submission; please report this: {text}",
+        "".join(traceback.format_exception(error)),
+    )
 
 
 def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice, permutations
 
 import torch
 from torch import Tensor
+
+# The most parameters that a message lists.
+_MOST_LISTED = 20
 
 
 class WeightsMismatchError(ValueError):
@@ -162,7 +165,7 @@ def _with_values(weight: Tensor, own: str, value: Tensor) -> Place | None:
     # A cheap test before the permutations: every one of them leaves the first number where it is.
     if value.numel() != weight.numel() or not torch.equal(value.flatten()[:1], first):
         return None
-    for order in itertools.permutations(range(weight.dim())):
+    for order in permutations(range(weight.dim())):
         place = Place(own, tuple(value.shape), value.dtype, order)
         moved = [dim for dim in order if weight.shape[dim] > 1]
         # If only dimensions of size 1 moved and their number is the same, memory is unchanged. Such
@@ -176,7 +179,10 @@ def _with_values(weight: Tensor, own: str, value: Tensor) -> Place | None:
 def _missing(
     name: str, weight: Tensor, theirs: Mapping[str, Tensor], free: Mapping[str, Tensor]
 ) -> str:
-    has = ", ".join(f"{own} {list(value.shape)}" for own, value in theirs.items()) or "none"
+    listed = [f"{own} {list(value.shape)}" for own, value in islice(theirs.items(), _MOST_LISTED)]
+    if len(theirs) > _MOST_LISTED:
+        listed.append(f"{len(theirs) - _MOST_LISTED} others")
+    has = ", ".join(listed) or "none"
     turned = [own for own, value in free.items() if sorted(value.shape) == sorted(weight.shape)]
     order = f"; the sizes of {turned[0]} are in another order" if turned else ""
     return (

@@ -2,7 +2,7 @@
 
 Such sessions are mostly in repositories that do not use the harness. So this module imports no
 other module of the harness. It reads a file only if the user named the file or if pytest found no
-test. Its messages mention only submissions.
+test. Its hints are only about files that contain a submission.
 """
 
 from __future__ import annotations

@@ -6,36 +6,38 @@ answers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from itertools import accumulate, islice
 from typing import Any, get_args
 
+from harness.device.place import MOST_DIMENSIONS, Place
 from harness.finding import SEVERITIES, DeviceCheck, Finding, Severity
-from harness.messages.channel import Message, ProtocolError
+from harness.messages.channel import MAX_TENSORS, Message, ProtocolError
 from harness.messages.kinds import ClaimedKind
+from harness.system.texts import MOST_OF_A_DETAIL, MOST_OF_A_MESSAGE, MOST_OF_A_NAME
 
 Test = Callable[[object], bool]
 """A function that returns whether a value of an answer has the required format."""
 
-_MOST_CHARACTERS = 4 << 20
-# Limit of a text that is shown as one line. Names of kernels made from templates are long.
-_MOST_OF_A_LINE = 16 << 10
 _MOST_ITEMS = 100_000
+# No tensor on the device has nearly as many elements.
+_MOST_ELEMENTS = 1 << 48
 # Limits of the findings that are kept from one answer: their number, and their characters. A report
 # has the findings of hundreds of answers.
 _MOST_FINDINGS = 100
 _MOST_OF_ALL_FINDINGS = 64 << 10
 
 
-def is_text(value: object) -> bool:
-    """Return whether the value is a str of at most `_MOST_CHARACTERS` characters."""
-    return isinstance(value, str) and len(value) <= _MOST_CHARACTERS
+def text_of(most: int) -> Test:
+    """Return a test that accepts only a str of at most `most` characters."""
+    return lambda value: isinstance(value, str) and len(value) <= most
 
 
-def is_line(value: object) -> bool:
-    """Return whether the value is a str of at most `_MOST_OF_A_LINE` characters."""
-    return isinstance(value, str) and len(value) <= _MOST_OF_A_LINE
+is_name = text_of(MOST_OF_A_NAME)
+is_line = text_of(MOST_OF_A_MESSAGE)
+is_detail = text_of(MOST_OF_A_DETAIL)
 
 
 def is_whole(value: object) -> bool:
@@ -58,14 +60,14 @@ def one_of(*choices: str) -> Test:
     return lambda value: isinstance(value, str) and value in choices
 
 
-def list_of(test: Test, length: int | None = None) -> Test:
+def list_of(test: Test, length: int | None = None, most: int = _MOST_ITEMS) -> Test:
     """Return a test that accepts a list if `test` accepts each value in the list.
 
-    The list must have `length` values, or at most `_MOST_ITEMS` if `length` is None.
+    The list must have `length` values, or at most `most` if `length` is None.
     """
     return lambda value: (
         isinstance(value, list)
-        and (len(value) <= _MOST_ITEMS if length is None else len(value) == length)
+        and (len(value) <= most if length is None else len(value) == length)
         and all(map(test, value))
     )
 
@@ -108,29 +110,47 @@ _OF_THE_PROCESS = object_with(
 )
 _FINDINGS = list_of(lambda value: _OF_A_KERNEL(value) or _OF_THE_PROCESS(value))
 _FAULT = {
-    "fault": object_with(kind=one_of(*get_args(ClaimedKind)), message=is_line, detail=is_text),
+    "fault": object_with(kind=one_of(*get_args(ClaimedKind)), message=is_line, detail=is_detail),
     "findings": _FINDINGS,
 }
-_PLACE = object_with(
+_FIELDS_OF_A_PLACE = object_with(
     address=is_count,
-    shape=list_of(is_count),
-    strides=list_of(is_count),
+    shape=list_of(is_count, most=MOST_DIMENSIONS),
+    strides=list_of(is_count, most=MOST_DIMENSIONS),
     dtype=is_count,
 )
+
+
+def _is_place(value: Any) -> bool:
+    """Return whether the value describes a tensor of at most `_MOST_ELEMENTS` elements.
+
+    Without this limit, arithmetic with its sizes could take minutes, or raise an error.
+    """
+    if not _FIELDS_OF_A_PLACE(value):
+        return False
+    shape, strides = tuple(value["shape"]), tuple(value["strides"])
+    is_possible = Place(value["address"], shape, strides, value["dtype"]).is_possible
+    return is_possible and math.prod(shape) <= _MOST_ELEMENTS
+
+
 _OUTPUT = object_with(
-    type=is_line, device=is_line, shares=optional(is_line), place=optional(_PLACE)
+    type=is_name, device=is_name, shares=optional(is_name), place=optional(_is_place)
 )
 _STEPS: Mapping[str, Mapping[str, Test]] = {
     "start": {},
     "import": {},
     "construct": {
-        "names": list_of(is_line),
-        "places": list_of(_PLACE),
+        "names": list_of(is_name, most=MAX_TENSORS),
+        "places": list_of(_is_place, most=MAX_TENSORS),
         "findings": _FINDINGS,
     },
     "weights": {},
-    "forward": {"type": is_line, "outputs": list_of(_OUTPUT), "findings": _FINDINGS},
-    "leaks": {"constants": list_of(is_line)},
+    "forward": {
+        "type": is_name,
+        "outputs": list_of(_OUTPUT, most=MAX_TENSORS),
+        "findings": _FINDINGS,
+    },
+    "leaks": {"constants": list_of(is_name)},
 }
 
 

@@ -270,7 +270,7 @@ def test_sources_beside_a_submission_are_watched(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["value.py", "large.bin"])
 def test_readable_file_without_a_digest_is_watched_too(tmp_path: Path, name: str) -> None:
-    """A change of a `--readable` file makes a new build, even if it is very large or Python."""
+    """A changed `--readable` file causes a new build, even if the file is large or Python."""
     readable = tmp_path / "readable"
     readable.mkdir()
     (readable / "value.py").write_text("#define VALUE 1\n")

@@ -182,9 +182,9 @@ def test_one_layer_left_to_torch_is_not_two() -> None:
 
 
 def test_operator_of_uncounted_products_is_known_by_its_elements() -> None:
-    """A reference's operator without a count of products is matched by its number of elements.
+    """An operator that torch counts no products of is compared by its number of elements.
 
-    torch counts no products of a matrix and a vector, but the device does.
+    An example is the product of a matrix and a vector, whose products only the device counts.
     """
     reference = (Operation("aten::mv", 64, 64 * 48, 0),)
     during = (Work("operator", "aten::mv", 1, 64 * 48, 64 * 48), KERNEL)

@@ -249,7 +249,8 @@ def test_kernel_that_lets_nobody_enter_costs_only_time(tmp_path: Path) -> None:
 def test_strangers_device_is_not_a_fork() -> None:
     """The device process of an untrusted submission is started, not forked.
 
-    A forked device process would have the worker's memory layout, which reveals its addresses.
+    A forked device process would have the worker's memory layout, so that the worker would know the
+    addresses in the device process.
     """
     options = harness.Options(device="simulator", grid="own", untrusted=True)
     with harness.Client("in_process", options=options) as client:

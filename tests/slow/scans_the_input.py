@@ -1,4 +1,4 @@
-"""Right, and slow: each output looks at every input position, as a scatter turned round does."""
+"""Right, and slow: for each output element, a thread examines every input position."""
 
 import math
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import re
 import traceback
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from harness.compiler.extension import ExtensionBuildError
 from harness.messages.kinds import ClaimedKind
 from harness.simulator.hardware.errors import UnsupportedCall
+from harness.system.texts import MOST_OF_A_DETAIL, MOST_OF_A_MESSAGE, shortened
 
 # Shorter string literals also occur in messages that are not the submission's own.
 _TELLING_LITERAL = 8
@@ -39,8 +40,11 @@ class Fault:
     detail: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fault as plain data for a message."""
-        return asdict(self)
+        """Return the fault as plain data for a message, which refuses longer texts."""
+        message = shortened(self.message, MOST_OF_A_MESSAGE)
+        return asdict(
+            replace(self, message=message, detail=shortened(self.detail, MOST_OF_A_DETAIL))
+        )
 
 
 # Texts of CUDA's errors in a submission's own exception. It comes from the submission's check of a

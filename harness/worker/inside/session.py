@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import Any
 
 import torch
 
@@ -17,6 +18,7 @@ from harness.compiler.flags import Extension
 from harness.finding import Finding
 from harness.messages.channel import DTYPES, Answer, Message
 from harness.problems.configuration import Number, forward_arguments
+from harness.system.texts import MOST_OF_A_MESSAGE, MOST_OF_A_NAME, shortened
 from harness.worker.inside.asking import Asking
 from harness.worker.inside.client_device import ClientDevice
 from harness.worker.inside.faults import name_tensors_by_shape
@@ -87,7 +89,7 @@ class Session:
         findings = [*self._imported, *self._watch.changes("during construction")]
         state = self._state()
         told, tensors = self._values.told(tuple(state.values()))
-        return {**told, "names": list(state), "findings": list(map(asdict, findings))}, tensors
+        return {**told, "names": list(state), "findings": list(map(_plain, findings))}, tensors
 
     def set_weights(self, message: Message) -> Answer:
         """Overwrite the model's parameters and buffers in place."""
@@ -114,7 +116,7 @@ class Session:
         thorough = bool(message.header.get("is_last"))
         findings = self._watch.changes("during forward", random=True, thorough=thorough)
         header, tensors = self._values.checked(output, inputs)
-        return {**header, "findings": list(map(asdict, findings))}, tensors
+        return {**header, "findings": list(map(_plain, findings))}, tensors
 
     def forget(self, _: Message) -> Answer:
         """Drop the model and its tensors; memory that then stays allocated was leaked by C++ code.
@@ -131,8 +133,21 @@ class Session:
         return self._model
 
     def _state(self) -> dict[str, torch.Tensor]:
-        """Return the model's parameters and buffers that messages can carry, by name."""
+        """Return the model's parameters and buffers that messages can carry, by name.
+
+        Raises:
+            ValueError: A name is longer than messages allow.
+        """
         assert self._model is not None, "construct comes first"  # noqa: S101
         state = {**dict(self._model.named_parameters()), **dict(self._model.named_buffers())}
+        longest = max(map(len, state), default=0)
+        if longest > MOST_OF_A_NAME:
+            raise ValueError(
+                f"a parameter's name has {longest} characters; use at most {MOST_OF_A_NAME}"
+            )
         # Messages cannot carry some dtypes, such as complex ones. No weight has such a counterpart.
         return {name: value for name, value in state.items() if value.dtype in DTYPES.values()}
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    return asdict(replace(finding, message=shortened(finding.message, MOST_OF_A_MESSAGE)))

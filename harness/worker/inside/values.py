@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from harness.messages.channel import DTYPES, Answer, Message
+from harness.system.texts import MOST_OF_A_NAME, shortened
 from harness.worker.inside.client_device import ClientDevice, place_of, places_of
 
 
@@ -78,4 +79,5 @@ class Values:
 
 
 def _kind(output: object) -> str:
-    return f"{type(output).__module__}.{type(output).__qualname__}"
+    kind = f"{type(output).__module__}.{type(output).__qualname__}"
+    return shortened(kind, MOST_OF_A_NAME)
