@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.judging.verdict import of_own_error
@@ -129,7 +131,29 @@ def test_own_error_has_the_traceback_in_its_detail() -> None:
     try:
         raise MemoryError("in\n  two lines")
     except MemoryError as error:
-        stop = of_own_error(error)
+        stop = of_own_error(error, REFERENCE)
     assert stop.verdict == "error"
     assert stop.message.endswith("please report this: MemoryError: in two lines")
     assert "in test_own_error_has_the_traceback_in_its_detail" in stop.detail
+
+
+@pytest.mark.thorough
+def test_reference_that_raises_in_float64_is_named(tmp_path: Path) -> None:
+    """A reference that raises in float64, in which right outputs are computed, is unsupported.
+
+    The message has the reference's line. The next submission gets its report, too.
+    """
+    refuses = (
+        "        if x.dtype == torch.float64:\n            raise RuntimeError('only float32')\n"
+    )
+    head, signature, body = REFERENCE.read_text().partition("    def forward(self, x):\n")
+    (tmp_path / "picky.py").write_text(head + signature + refuses + body)
+    text = (ROOT / "tests" / "faults" / "honest.py").read_text()
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.py").write_text(text)
+    options = ("--reference", "picky.py", "--grid", "own", "--jobs", "1")
+    done = harness("check", "one.py", "two.py", *options, folder=tmp_path)
+    why = "the reference raises where the harness computes the right output (picky.py:13): "
+    for name in ("one", "two"):
+        line = f"{name} on picky: unsupported: own configuration unsupported: {why}"
+        assert f"{line}RuntimeError: only float32" in done.out

@@ -6,6 +6,7 @@ import math
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.compiler.ninja import first_error
@@ -193,14 +194,20 @@ def stop_for_failure(failure: WorkerFailure) -> Stop:
     return Stop("error", str(failure))
 
 
-def of_own_error(error: Exception) -> Stop:
-    """Return an error for an exception that the harness itself raised while it judged an answer."""
+def of_own_error(error: Exception, reference: Path) -> Stop:
+    """Return the verdict and message for an exception that was raised while an answer was judged.
+
+    If the reference's file raised it, the reference is unsupported. Else the harness has failed.
+    """
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    return Stop(
-        "error",
-        f"the harness itself failed while it judged the submission; please report this: {text}",
-        "".join(traceback.format_exception(error)),
-    )
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == reference]
+    if lines:
+        where = f"{reference.name}:{lines[-1]}"
+        why = f"the reference raises where the harness computes the right output ({where}): {text}"
+        return Stop("unsupported", why)
+    why = f"the harness itself failed while it judged the submission; please report this: {text}"
+    return Stop("error", why, "".join(traceback.format_exception(error)))
 
 
 def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
