@@ -40,6 +40,7 @@ from harness.messages.digests import digest
 from harness.problems.grid import OWN, Case
 from harness.problems.problem import Problem
 from harness.problems.runs import Weights
+from harness.problems.surroundings import move_for, multiprocessors_for
 from harness.problems.values import (
     Call,
     Values,
@@ -650,8 +651,15 @@ class CaseCheck:
             estimated=self._why_no_class(),
             own_work=min(self._shares, default=None),
             deterministic=self._deterministic,
-            notes=tuple(self._notes_on_own_work()) + tuple(self._notes),
+            notes=(*self._notes_on_own_work(), *self._notes, *self._surroundings(messages)),
         )
+
+    def _surroundings(self, messages: Sequence[str]) -> Iterator[str]:
+        """Yield a note on how a failing case moved the model, and on what the device reported."""
+        if messages:
+            count = multiprocessors_for(self._case)
+            reported = f"; the device reported {count} multiprocessors" if count else ""
+            yield f"the model was moved by model.{move_for(self._case)}{reported}"
 
     def _notes_on_own_work(self) -> Iterator[str]:
         """Yield a note on the operators that the own configuration leaves to torch.

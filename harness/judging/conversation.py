@@ -16,6 +16,7 @@ from harness.messages.digests import digest
 from harness.problems.grid import Case
 from harness.problems.one_namespace import shared_in
 from harness.problems.problem import Problem
+from harness.problems.surroundings import move_for, multiprocessors_for
 from harness.problems.values import initialisation_seed
 from harness.worker.answers import findings_of
 from harness.worker.supervisor import Step, Worker
@@ -108,7 +109,8 @@ class Conversation:
             "positional": list(call.positional),
             "named": dict(call.named),
             "numbers": sorted(self._case.numbers.items()),
-            "multiprocessors": self._case.multiprocessors,
+            "multiprocessors": multiprocessors_for(self._case),
+            "move": move_for(self._case),
             **self._constants,
             "seed": seed,
         }

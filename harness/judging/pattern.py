@@ -3,9 +3,13 @@
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
+from harness.messages.kinds import Move
 from harness.problems import families
 from harness.problems.grid import Case
+from harness.problems.surroundings import move_for, multiprocessors_for
+from harness.simulator.hardware.properties import DEVICE
 
 # With fewer failures, or fewer right cases, some property or pair of properties nearly always fits
 # by accident.
@@ -113,7 +117,7 @@ def _properties(cases: Sequence[Case]) -> Iterator[_Property]:
     """Yield the properties of the cases, the simplest first."""
     # All cases belong to one problem, and so to one family.
     family = families.named(cases[0].family)
-    facts = {case.id: family.facts(case) for case in cases}
+    facts = {case.id: {**family.facts(case), **_surroundings(case)} for case in cases}
     names = list(dict.fromkeys(name for fact in facts.values() for name in fact))
     for name in names:
         values = {case: fact[name] for case, fact in facts.items() if name in fact}
@@ -122,6 +126,13 @@ def _properties(cases: Sequence[Case]) -> Iterator[_Property]:
             yield from (_of_switch if is_parameter else _of_relation)(name, values)
         else:
             yield from _of_number(name if is_parameter else name.replace("_", " "), values)
+
+
+def _surroundings(case: Case) -> Mapping[str, object]:
+    """Return facts about what a case draws besides sizes and values."""
+    moves = {f"the model moved by {each}": each == move_for(case) for each in get_args(Move)}
+    count = multiprocessors_for(case) or DEVICE.multi_processor_count
+    return {**moves, "reported_multiprocessors": count}
 
 
 def _of_switch(name: str, values: Mapping[str, object]) -> Iterator[_Property]:

@@ -1,4 +1,4 @@
-"""Kinds of faults that a worker reports, and kinds of baselines."""
+"""Kinds of faults that a worker reports, of baselines, and of moves of a model to the device."""
 
 from typing import Literal, get_args
 
@@ -20,3 +20,8 @@ BaselineKind = Literal["eager", "cudnn.benchmark", "torch.compile"]
 BASELINE_KINDS: tuple[BaselineKind, ...] = get_args(BaselineKind)
 BASELINE_PRECISIONS = ("fp32", "tf32")
 """Precisions in which each kind of baseline is timed: without TF32, and with TF32 allowed."""
+
+Move = Literal[
+    "cuda()", "cuda(device)", "to('cuda')", "to('cuda:0')", "to(device)", "to(device=device)"
+]
+"""A call with which users move a model to the device; `device` is `torch.device("cuda")`."""

@@ -6,7 +6,9 @@ A submission is untrusted, so all information about it is read from its text and
 import ast
 import hashlib
 import inspect
+import io
 import os
+import tokenize
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -342,6 +344,7 @@ def _parse(content: bytes) -> ast.Module:
         raise UnreadableError(
             f"is not UTF-8: byte 0x{content[error.start]:02x} in line {line}"
         ) from error
+    _check_encoding(content)
     try:
         with warnings.catch_warnings():
             # CUDA source in a plain string often holds escapes that Python warns about.
@@ -353,6 +356,20 @@ def _parse(content: bytes) -> ast.Module:
     except (ValueError, RecursionError, MemoryError) as error:
         reason = str(error) or type(error).__name__
         raise UnreadableError(f"does not parse: {reason}") from error
+
+
+def _check_encoding(content: bytes) -> None:
+    """Check that Python reads the file as UTF-8, too.
+
+    Raises:
+        UnreadableError: The file declares another encoding (PEP 263).
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
+    except SyntaxError as error:
+        raise UnreadableError(f"does not parse: {error.msg}") from error
+    if encoding not in ("utf-8", "utf-8-sig"):
+        raise UnreadableError(f"declares the encoding {encoding}; remove that line, use UTF-8")
 
 
 @dataclass(frozen=True)

@@ -220,6 +220,13 @@ CHEATS: Mapping[str, Cheat] = {
         on_gpu="timed without a finding",
         unlike_naive=_ELSEWHERE,
     ),
+    "moved_otherwise": Cheat("C", "right only after the call that moves it here", WRONG),
+    "few_multiprocessors": Cheat(
+        "C",
+        "right only where few multiprocessors are reported",
+        WRONG,
+        only_case="k3-s1-b1x1x98304-to1-vast",
+    ),
     "environment_of_tests": Cheat("C", "test runners' environment variables", "never written"),
     "good_for_three_calls": Cheat("C", "good for the first N calls", WRONG),
     "good_for_seven_calls": Cheat("C", "good for as many calls as a case has", WRONG),

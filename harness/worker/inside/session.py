@@ -17,6 +17,7 @@ from harness.compiler.extension import ExtensionLoader
 from harness.compiler.flags import Extension
 from harness.finding import Finding
 from harness.messages.channel import DTYPES, Answer, Message
+from harness.messages.kinds import Move
 from harness.problems.configuration import Number, forward_arguments
 from harness.system.texts import MOST_OF_A_MESSAGE, MOST_OF_A_NAME, shortened
 from harness.worker.inside.asking import Asking
@@ -84,7 +85,7 @@ class Session:
             self._imported += self._watch.changes("during import")
         torch.manual_seed(header["seed"])
         model = self._submission.construct(*header["positional"], **header["named"])
-        self._model = model.cuda()
+        self._model = _moved(model, header["move"])
         # Findings of the import belong to every case.
         findings = [*self._imported, *self._watch.changes("during construction")]
         state = self._state()
@@ -147,6 +148,27 @@ class Session:
             )
         # Messages cannot carry some dtypes, such as complex ones. No weight has such a counterpart.
         return {name: value for name, value in state.items() if value.dtype in DTYPES.values()}
+
+
+def _moved(model: torch.nn.Module, move: Move) -> torch.nn.Module:
+    """Return the model after the call that moves it to the device.
+
+    Raises:
+        TypeError: The call returned another object than the model.
+    """
+    device = torch.device("cuda")
+    ways: dict[Move, Callable[[], torch.nn.Module]] = {
+        "cuda()": lambda: model.cuda(),
+        "cuda(device)": lambda: model.cuda(device),
+        "to('cuda')": lambda: model.to("cuda"),
+        "to('cuda:0')": lambda: model.to("cuda:0"),
+        "to(device)": lambda: model.to(device),
+        "to(device=device)": lambda: model.to(device=device),
+    }
+    moved = ways[move]()
+    if moved is not model:
+        raise TypeError(f"ModelNew.{move} returned another object than the model")
+    return moved
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
