@@ -1,4 +1,4 @@
-"""Measure of the information that a worker's kernel launches carry from the host, in bits.
+"""Measure of the information that a worker's launches and operators carry from the host, in bits.
 
 An address in an allocation, or a value that an earlier launch had, only selects something that the
 device already holds. A selection among n values counts as log2(n) bits. Any other value counts with
@@ -114,6 +114,50 @@ class Launches:
         if not found or not found.is_live:
             return 0
         return _BITS_OF_START if address == found.start else _BITS_OF_PLACE
+
+
+class Descriptors:
+    """A meter of how many bits of information the descriptors of operators' tensors carry.
+
+    A descriptor has an address, a shape and strides. A stride can be any number of 47 bits, and a
+    later kernel can read its elements one by one. So it could carry a result of the host.
+    """
+
+    def __init__(self, memory: DeviceMemory) -> None:
+        """Start before the first call; `memory` says which addresses are allocated."""
+        self._addresses = Launches(memory)
+        self._last: dict[Hashable, Sequence[int | str]] = {}
+        self._known: set[int | str] = {0, 1}
+
+    def told(
+        self, operator: Hashable, addresses: Sequence[int], words: Sequence[int | str]
+    ) -> Bits:
+        """Return the bits of information in a call, and remember the call.
+
+        The call is compared with the last call of the same operator. Only words that differ carry
+        information. A word that any earlier call had is a choice among such words.
+
+        Args:
+            operator: Identity of the operator.
+            addresses: Addresses of the call's tensors.
+            words: Sizes and strides of these tensors, and the texts among the call's arguments.
+        """
+        place = (operator, len(addresses))
+        data = b"".join(each.to_bytes(_LONG_BYTES, "little", signed=True) for each in addresses)
+        bits = [self._addresses.told(place, b"", data, [_LONG_BYTES] * len(addresses))]
+        before = self._last.get(operator, ())
+        self._last[operator] = words
+        # Only words at the same place of an equally long call are the same word.
+        was = before if len(before) == len(words) else [None] * len(words)
+        bits += [self._of_word(now) for now, old in zip(words, was, strict=True) if now != old]
+        return Bits.total(bits)
+
+    def _of_word(self, word: int | str) -> Bits:
+        if word in self._known:
+            return Bits(choices=len(self._known).bit_length())
+        if len(self._known) < _MOST_KNOWN:
+            self._known.add(word)
+        return Bits(values=8 * len(word) if isinstance(word, str) else word.bit_length())
 
 
 def _words(data: bytes) -> Iterator[bytes]:

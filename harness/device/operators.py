@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from harness.device import gpu_only
+from harness.device.choices import Descriptors
 from harness.device.executor import DeviceMemory
 from harness.device.operator_names import COMPLEX, JOINED, SCALED, is_known, is_library
 from harness.device.place import Place
@@ -72,6 +73,7 @@ class Operators:
     def __init__(self, memory: DeviceMemory, record: Record) -> None:
         self._memory = memory
         self._record = record
+        self._descriptors = Descriptors(memory)
 
     def run(self, message: bytes) -> bytes:
         """Run the operator that a message names, and return its results as bytes.
@@ -92,8 +94,11 @@ class Operators:
         with self._memory.queueing(waits=call.waits):
             results = call.copy() if name == "aten::copy_" else call.run()
         call.record(self._record, name)
-        self._record.add_bytes(CHOSEN, LEAST_OF_A_CALL * call.choices)
-        self._record.add_bytes(FROM_HOST, reader.told)
+        # The first two words are the operator's own names.
+        bits = self._descriptors.told((name, overload), reader.addresses, reader.words[2:])
+        least = LEAST_OF_A_CALL * call.choices
+        self._record.add_bytes(CHOSEN, max(least, -(-bits.choices // 8)))
+        self._record.add_bytes(FROM_HOST, reader.told + -(-bits.values // 8))
         self._record.add_bytes(TO_HOST, bytes_told(results) + call.bytes_of_shapes())
         return encode(results)
 

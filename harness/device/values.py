@@ -69,12 +69,16 @@ class Reader:
     Attributes:
         told: Bytes of information in the values read so far: the sum of `_bytes_of` for each number
             and `bytes_to_tell` for each tensor of the host.
+        addresses: Addresses of the tensors on the device that were read so far.
+        words: Sizes and strides of all tensors, and the texts, that were read so far.
     """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
         self.told = 0
+        self.addresses: list[int] = []
+        self.words: list[int | str] = []
 
     def value(self, levels: int = _MOST_LEVELS) -> Any:
         """Read and return the next value of the message.
@@ -137,9 +141,11 @@ class Reader:
 
     def _text(self) -> str:
         try:
-            return self._take(self._length()).decode()
+            text = self._take(self._length()).decode()
         except UnicodeDecodeError:
             raise Malformed("a text that is not UTF-8") from None
+        self.words.append(text)
+        return text
 
     def _described(self) -> tuple[Place, int]:
         entry = TensorEntry.from_buffer_copy(self._take(ctypes.sizeof(TensorEntry)))
@@ -150,10 +156,12 @@ class Reader:
         place = Place(entry.address, tuple(shape), tuple(strides), entry.dtype)
         if not place.is_possible:
             raise Malformed("a tensor with an impossible shape or address")
+        self.words += numbers
         return place, entry.flags
 
     def _tensor(self) -> OnDevice:
         place, flags = self._described()
+        self.addresses.append(place.address)
         return OnDevice(place, bool(flags & CONJUGATED), bool(flags & NEGATED))
 
     def _host_tensor(self) -> Tensor:

@@ -220,6 +220,11 @@ CHEATS: Mapping[str, Cheat] = {
         on_gpu="timed without a finding",
         unlike_naive=_ELSEWHERE,
     ),
+    "told_by_strides": Cheat(
+        "G",
+        "passes the host's results as strides of a view",
+        "copied from the host",
+    ),
     "moved_otherwise": Cheat("C", "right only after the call that moves it here", WRONG),
     "few_multiprocessors": Cheat(
         "C",

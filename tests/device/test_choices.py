@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 import torch
 
-from harness.device.choices import Bits, Launches
+from harness.device.choices import Bits, Descriptors, Launches
 from harness.device.executor import DeviceMemory
 from harness.simulator.hardware.memory import Allocation
 
@@ -91,3 +91,44 @@ def test_kernel_of_a_launch_is_a_choice(launches: Launches) -> None:
     for _ in range(2):
         costs = [told(launches, [BUFFERS[0]], f"k{number}") for number in range(16)]
     assert {each.choices for each in costs} == {4}
+
+
+@pytest.fixture
+def descriptors() -> Descriptors:
+    """Return a counter of the information in operators' descriptors that has not seen a call."""
+    return Descriptors(cast(DeviceMemory, Memory()))
+
+
+def test_same_descriptor_tells_nothing(descriptors: Descriptors) -> None:
+    """A call with the addresses, sizes and strides of the operator's last call tells nothing."""
+    call = ("add", [BUFFERS[0], BUFFERS[1]], [64, 3, 3, 1])
+    assert descriptors.told(*call).values > 0
+    assert descriptors.told(*call) == Bits()
+
+
+def test_new_strides_count_with_all_their_bits(descriptors: Descriptors) -> None:
+    """Strides that no call had before count like values that the host computed."""
+    descriptors.told("add", [BUFFERS[0]], [2, 2, 1000, 10])
+    assert descriptors.told("add", [BUFFERS[0]], [2, 2, 40_000, 999]).values == 16 + 10
+
+
+def test_known_sizes_are_choices(descriptors: Descriptors) -> None:
+    """A size that any operator's call had before is a choice among such sizes."""
+    descriptors.told("add", [BUFFERS[0]], [4096, 2048])
+    told_again = descriptors.told("mul", [BUFFERS[0]], [2048, 4096])
+    assert told_again.values == 0
+    assert 0 < told_again.choices <= 8
+
+
+def test_other_texts_count(descriptors: Descriptors) -> None:
+    """A text among an operator's arguments counts with its length when it changes."""
+    descriptors.told("scatter_reduce", [BUFFERS[0]], ["sum"])
+    assert descriptors.told("scatter_reduce", [BUFFERS[0]], ["amax"]).values == 8 * 4
+    assert descriptors.told("scatter_reduce", [BUFFERS[0]], ["sum"]).values == 0
+
+
+def test_changed_address_is_a_choice(descriptors: Descriptors) -> None:
+    """Another address counts the bits of choosing an allocation, or a place within one."""
+    descriptors.told("add", [BUFFERS[0]], [64])
+    assert descriptors.told("add", [BUFFERS[3]], [64]) == Bits(choices=16)
+    assert descriptors.told("add", [BUFFERS[7] + 64], [64]) == Bits(choices=32)

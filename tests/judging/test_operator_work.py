@@ -93,12 +93,24 @@ def test_all_of_it_by_other_names_is_not_its_own() -> None:
 
 
 def test_what_finishes_small_channels_is_no_work() -> None:
-    """A dozen torch operators on one number per channel are not a finding."""
+    """A dozen torch operators on one number per channel, computed by kernels, are not a finding."""
     norm = (Operation("aten::native_batch_norm", 61485, 61485, 0),)
     counts = {"add": 3, "mul": 3, "pow": 1, "rsqrt": 1, "sub": 2, "div": 2}
-    during = [Work("operator", f"aten::{name}", n, n * 4099) for name, n in counts.items()]
+    during = [
+        Work("operator", f"aten::{name}", n, n * 4099, of_kernels=n * 4099)
+        for name, n in counts.items()
+    ]
     judged = judge_operators(norm, OPERANDS, (*during, KERNEL), (), torch.ones(61485), None)
     assert judged.findings == ()
+
+
+def test_work_under_many_names_is_summed() -> None:
+    """Torch operators of five other names, each on a fifth of the data, are all of a relu."""
+    relu = (Operation("aten::relu", 1000, 1000, 0),)
+    names = ("clamp_min", "maximum", "where", "hardtanh", "threshold")
+    during = (*(Work("operator", f"aten::{name}", 1, 200) for name in names), KERNEL)
+    (finding,) = judge_operators(relu, OPERANDS, during, (), torch.ones(1000), None).findings
+    assert "torch operators computed 1,000 numbers (" in finding.message
 
 
 @pytest.mark.parametrize(("partial", "is_told"), [(2048, False), (1 << 16, True)])
