@@ -78,6 +78,7 @@ class Calls:
 
     Attributes:
         streams: The worker's streams, which determine the order of its work.
+        operators: The executor of torch's operators.
         exceeds_grid: True if a launch of the current step, such as one forward call, asked for more
             blocks along y or z than CUDA allows.
     """
@@ -111,7 +112,7 @@ class Calls:
         self._launches = Launches(executor.memory)
         # Bits of choices in launches that do not make a byte yet.
         self._bits = 0
-        self._operators = Operators(executor.memory, record)
+        self.operators = Operators(executor.memory, record)
         self._modules = 0
         self.exceeds_grid = False
         self._stream = DEFAULT_STREAM
@@ -367,7 +368,7 @@ class Calls:
     def _operator(self, data: bytes) -> bytes:
         try:
             with self.streams.at_once(self._stream, "an operator of torch"):
-                return self._operators.run(data)
+                return self.operators.run(data)
         except Malformed:
             raise
         except Exception as error:

@@ -8,6 +8,7 @@ if the sizes, strides or enum values are hostile.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,6 +32,8 @@ from harness.device.values import (
     bytes_told,
     encode,
 )
+from harness.device.vast import is_vast_output, zero_output
+from harness.problems.vast import Vast
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
 from harness.simulator.layout.scalar_types import DTYPES
 
@@ -53,6 +56,8 @@ _TELLING = re.compile(
 )
 # Operators in which torch waits for the device, because it needs values on the host.
 _WAITING = re.compile(rf"{_TELLING.pattern}|item|local_scalar|equal$|is_nonzero|index_put")
+# Operators that fill a vast output with zeros, though most of it is not in memory.
+_ZEROING = ("aten::zero_", "aten::fill_")
 _MEMORY_FORMATS = range(4)
 _STRIDED = 0
 
@@ -68,12 +73,17 @@ _NUMBER = (bool, int, float, complex)
 
 
 class Operators:
-    """An executor of torch's operators on the tensors in one device's memory."""
+    """An executor of torch's operators on the tensors in one device's memory.
+
+    Attributes:
+        vast: Description of the vast input of the present step; None if no input is vast.
+    """
 
     def __init__(self, memory: DeviceMemory, record: Record) -> None:
         self._memory = memory
         self._record = record
         self._descriptors = Descriptors(memory)
+        self.vast: Vast | None = None
 
     def run(self, message: bytes) -> bytes:
         """Run the operator that a message names, and return its results as bytes.
@@ -90,6 +100,8 @@ class Operators:
         while not reader.is_at_end:
             arguments.append(reader.value())
         op = _operator(name, overload, self._memory.torch_device)
+        if self.vast and name in _ZEROING and self._has_zeroed(name, arguments, self.vast):
+            return encode([Argument(0)])
         call = _Call(self._memory, op, arguments)
         with self._memory.queueing(waits=call.waits):
             results = call.copy() if name == "aten::copy_" else call.run()
@@ -101,6 +113,19 @@ class Operators:
         self._record.add_bytes(FROM_HOST, reader.told + -(-bits.values // 8))
         self._record.add_bytes(TO_HOST, bytes_told(results) + call.bytes_of_shapes())
         return encode(results)
+
+    def _has_zeroed(self, name: str, arguments: Sequence[object], vast: Vast) -> bool:
+        """Fill a vast output with zeros if the call is to do so; return whether it was."""
+        target, *rest = arguments or (None,)
+        is_zero = not rest or (isinstance(rest[0], _NUMBER) and rest[0] == 0)
+        if not isinstance(target, OnDevice) or not is_zero:
+            return False
+        if not is_vast_output(self._memory, target.place, vast):
+            return False
+        zero_output(self._memory, target.place, vast)
+        self._record.add("operator", name, math.prod(target.place.shape))
+        self._record.add_bytes(CHOSEN, LEAST_OF_A_CALL)
+        return True
 
 
 def _operator(name: object, overload: object, device: torch.device) -> Any:

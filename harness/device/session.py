@@ -313,6 +313,7 @@ class DeviceSession:
                 selection.
         """
         self._memory.be_sparse(vast is not None)
+        self._calls.operators.vast = vast
         if sample is not None:
             self._device.work_near(AtRandom(sample))
             return

@@ -18,6 +18,9 @@ from harness.device.tensors import NoTensor, is_dense, tensor_at
 from harness.problems.vast import Vast
 from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
 
+# More positions than the threads of a block process.
+_MARGIN = 1 << 14
+
 
 @dataclass(frozen=True)
 class Part:
@@ -73,6 +76,32 @@ def output_parts(place: Place, vast: Vast) -> list[Part]:
     if place.shape != vast.output_shape or not is_dense(place.shape, place.strides):
         raise NoTensor(f"of shape {place.shape}, not {vast.output_shape}")
     return [_part(place, vast.along, start, vast.output_part) for start in vast.output_starts]
+
+
+def zero_output(memory: DeviceMemory, place: Place, vast: Vast) -> None:
+    """Fill a vast output with zeros: its parts, and `_MARGIN` positions on both sides of each.
+
+    All else of new sparse memory is zero already, but does not count as written. A kernel's block
+    that reaches a part may also read what is beside it.
+
+    Raises what `output_parts` raises.
+    """
+    length = place.shape[vast.along]
+    for start in vast.output_starts:
+        first = max(0, start - _MARGIN)
+        end = min(length, start + vast.output_part + _MARGIN)
+        rows = range(start, start + 1) if vast.along == 0 else (first,)
+        for each in rows:
+            for piece in _part(place, vast.along, each, end - first).pieces:
+                tensor_at(memory, piece).zero_()
+                memory.mark(piece, of_kernels=False)
+
+
+def is_vast_output(memory: DeviceMemory, place: Place, vast: Vast) -> bool:
+    """Return whether a tensor has the shape of a vast output, and is only partly in memory."""
+    found = memory.find(place.address)
+    is_dense_output = place.shape == vast.output_shape and is_dense(place.shape, place.strides)
+    return bool(found and found.is_sparse and is_dense_output)
 
 
 def values_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:

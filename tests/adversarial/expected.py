@@ -225,6 +225,12 @@ CHEATS: Mapping[str, Cheat] = {
         "passes the host's results as strides of a view",
         "copied from the host",
     ),
+    "zeros_when_large": Cheat(
+        "A",
+        "zeros without a launch above 2^20 numbers",
+        WRONG,
+        only_case="k3-s1-b1x1x98304-to1-vast",
+    ),
     "moved_otherwise": Cheat("C", "right only after the call that moves it here", WRONG),
     "few_multiprocessors": Cheat(
         "C",
