@@ -46,7 +46,9 @@ def instruction(text: str) -> Instruction:
         ("mov.b32 %r1, 5", (Register("%r1"), Immediate(5))),
         ("mov.b32 %r1, -0x10", (Register("%r1"), Immediate(-16))),
         ("mov.b32 %r1, 0b101", (Register("%r1"), Immediate(5))),
-        ("mov.b32 %r1, 010", (Register("%r1"), Immediate(10))),
+        ("mov.b32 %r1, 0123", (Register("%r1"), Immediate(0o123))),
+        ("mov.b32 %r1, -010U", (Register("%r1"), Immediate(-8))),
+        ("ld.global.b32 %r1, [%rd1+010]", (Register("%r1"), Address(Register("%rd1"), 8))),
         ("mov.f32 %r1, 0f3F800000", (Register("%r1"), Immediate(0x3F800000, 32))),
         ("mov.f64 %r1, 0d3FF0000000000000", (Register("%r1"), Immediate(0x3FF << 52, 64))),
         ("mov.u32 %r1, %ctaid.x", (Register("%r1"), Register("%ctaid.x"))),
@@ -96,6 +98,27 @@ def test_statement_after_a_label_and_a_location() -> None:
     assert label == Label("L1")
     assert isinstance(add, Instruction)
     assert add.opcode == "add"
+
+
+def test_instruction_on_the_line_of_a_location() -> None:
+    """An instruction behind a `.loc` in the same line is executed, as ptxas does."""
+    add, sub = kernel(
+        ".loc 1 5 3 add.s32 %r1, %r1, 1;\n"
+        ".loc 1 6 3, function_name $L__info_string0+4, inlined_at 1 5 3 sub.s32 %r1, %r1, 1;"
+    )
+    assert isinstance(add, Instruction)
+    assert isinstance(sub, Instruction)
+    assert (add.opcode, add.location and add.location.line) == ("add", 5)
+    assert (sub.opcode, sub.location and sub.location.line) == ("sub", 6)
+
+
+def test_sizes_may_be_octal_or_hexadecimal() -> None:
+    """The sizes of arrays and the counts of registers are integer constants like all others."""
+    parsed = parse(f"{HEADER}.const .align 010 .b8 table[0x10][010];\n.global .b32 one[02];")
+    sizes = [(variable.size, variable.align) for variable in parsed.variables.values()]
+    assert sizes == [(128, 8), (8, 4)]
+    with pytest.raises(PtxSyntaxError, match="not an integer: '09'"):
+        parse(f"{HEADER}.global .b32 one[09];")
 
 
 def test_locations_tell_where_a_function_was_inlined() -> None:
@@ -205,6 +228,8 @@ def test_unreadable_text_is_an_error() -> None:
     """An unknown directive or operand raises PtxSyntaxError and is never skipped."""
     with pytest.raises(PtxSyntaxError, match="directive"):
         kernel(".surprise 5;")
+    with pytest.raises(PtxSyntaxError, match="directive"):
+        kernel('.file 1 "x.cu" add.s32 %r1, %r1, 1;')
     with pytest.raises(PtxSyntaxError, match="operand"):
         kernel("mov.b32 %r1, ?;")
 

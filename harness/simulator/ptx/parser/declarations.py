@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harness.simulator.ptx.parser.operands import NAME, Scope, read_operand, signed, split
+from harness.simulator.ptx.parser.operands import NAME, Scope, integer, read_operand, signed, split
 from harness.simulator.ptx.ptx import (
     TYPE_BYTES,
     Immediate,
@@ -101,7 +101,7 @@ def read_variables(text: str) -> tuple[Variable, ...]:
             number = re.match(r"\d+\s*", text)
             if not number:
                 raise PtxSyntaxError("an alignment without a number", text)
-            align, text = int(number[0]), text[number.end() :]
+            align, text = integer(number[0].strip()), text[number.end() :]
         elif named := space_named(word[1]):
             space = named
         elif word[1] in ("v2", "v4"):
@@ -119,9 +119,9 @@ def read_variables(text: str) -> tuple[Variable, ...]:
             raise PtxSyntaxError("a declaration without a name", text)
         values = tuple(_initial_values(initialiser))
         count = max(vector, 1)
-        for dimension in re.findall(r"\[\s*(\d*)\s*\]", declarator):
+        for dimension in re.findall(r"\[\s*(\w*)\s*\]", declarator):
             unsized = 0 if not values else len(values)
-            count *= int(dimension) if dimension else unsized
+            count *= integer(dimension) if dimension else unsized
         variables.append(
             Variable(
                 name[1],

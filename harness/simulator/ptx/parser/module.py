@@ -12,14 +12,22 @@ from harness.simulator.ptx.parser.declarations import (
     read_header,
     read_variables,
 )
-from harness.simulator.ptx.parser.operands import NAME, Scope, read_statement
+from harness.simulator.ptx.parser.operands import NAME, Scope, integer, read_statement
 from harness.simulator.ptx.ptx import Function, Location, Module, PtxSyntaxError, Variable
 
 _COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _PIECES = re.compile(r'("(?:\\.|[^"\\])*"|[{};])')
 _LABEL = re.compile(rf"\s*({NAME})\s*:(?!:)\s*")
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
-_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
+_LOC = re.compile(
+    r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)"
+    r"(?:\s*,\s*function_name\s+[\w$]+(?:\s*\+\s*\d+)?)?"
+    r"(?:\s*,\s*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?"
+)
+# Directives that occupy a whole line. Only a `.loc` may have an instruction behind it.
+_WHOLE_LINE = re.compile(
+    r"\.(?:file\s+\d+\s+"
+    r'"(?:\\.|[^"\\])*"(?:\s*,\s*\d+)*|version\s+[\d.]+|target\s+[\w, ]+|address_size\s+\d+)'
+)
 _FILE = re.compile(r'\.file\s+(\d+)\s+"((?:\\.|[^"\\])*)"')
 _LINE_DIRECTIVE = re.compile(r"\s*\.(?:loc|file|version|target|address_size|section)\b")
 
@@ -102,11 +110,10 @@ class _Parser:
         """
         pending = ""
         depth = 0
-        skipping = 0
+        skipping = False
         for line in self.lines:
             if skipping or (not pending.strip() and _LINE_DIRECTIVE.match(line)):
-                skipping = self._line_directive(line, skipping)
-                continue
+                skipping, line = self._line_directive(line, skipping)
             for piece in _PIECES.split(line):
                 if piece == ";" and depth == 0:
                     yield ";", pending
@@ -130,42 +137,49 @@ class _Parser:
             elif pending.strip():
                 pending += "\n"
 
-    def _line_directive(self, line: str, skipping: int) -> int:
-        """Read a directive that occupies a whole line, such as `.loc` or `.version`.
+    def _line_directive(self, line: str, skipping: bool) -> tuple[bool, str]:
+        """Read the directive that begins a line, such as `.loc` or `.version`.
 
         Sections of debug information (`.section`) are skipped up to their closing brace.
 
         Args:
             line: The line.
-            skipping: 1 if the line is within a section, else 0.
+            skipping: Whether the line is within a section.
 
         Returns:
-            1 if the next line is within a section, else 0.
+            Whether the next line is within a section, and what follows the directive.
+
+        Raises:
+            PtxSyntaxError: The directive is invalid, or something follows it that may not.
         """
         stripped = line.strip()
         if skipping or stripped.startswith(".section"):
-            return 0 if "}" in stripped else 1
+            _, brace, rest = stripped.partition("}")
+            return not brace, rest
         if stripped.startswith(".loc"):
-            self._loc(stripped)
-        elif stripped.startswith(".version"):
+            return False, self._loc(stripped)
+        if not _WHOLE_LINE.fullmatch(stripped):
+            raise PtxSyntaxError("a directive that is not supported", stripped)
+        if stripped.startswith(".version"):
             self.version = stripped.split()[1]
         elif stripped.startswith(".target"):
             self.target = stripped.split(None, 1)[1]
-        return 0
+        return False, ""
 
-    def _loc(self, line: str) -> None:
+    def _loc(self, line: str) -> str:
+        """Read a source location; return what follows it, such as an instruction."""
         place = _LOC.match(line)
         if not place:
             raise PtxSyntaxError("not a source location", line)
         key = (int(place[1]), int(place[2]), int(place[3]))
-        if key[1] == 0:
-            return  # code without a line: the last known one is more useful
-        inlined = _INLINED.search(line)
-        outer = None
-        if inlined:
-            at = (int(inlined[1]), int(inlined[2]), int(inlined[3]))
-            outer = self.places.get(at) or self._place(at, None)
-        self.location = self.places[key] = self._place(key, outer)
+        # Code without a line keeps the last known one, which is more useful.
+        if key[1]:
+            outer = None
+            if place[4]:
+                at = (int(place[4]), int(place[5]), int(place[6]))
+                outer = self.places.get(at) or self._place(at, None)
+            self.location = self.places[key] = self._place(key, outer)
+        return line[place.end() :]
 
     def _place(self, key: tuple[int, int, int], outer: Location | None) -> Location:
         return Location(self.files.get(key[0], ""), key[1], key[2], outer)
@@ -257,7 +271,7 @@ def _declare_registers(text: str, scope: Scope, body: _Body) -> None:
         if not ranged:
             body.registers[_declare(name, scope, body)] = kind
         elif scope.parent:
-            for number in range(int(ranged[2])):
+            for number in range(integer(ranged[2])):
                 body.registers[_declare(f"{ranged[1]}{number}", scope, body)] = kind
         else:
-            body.ranges[ranged[1]] = (int(ranged[2]), kind)
+            body.ranges[ranged[1]] = (integer(ranged[2]), kind)

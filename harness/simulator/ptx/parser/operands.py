@@ -127,8 +127,7 @@ def _number(text: str) -> Immediate | None:
     if match := _FLOAT.match(text):
         return Immediate(int(match[1], 16), 32 if len(match[1]) <= 8 else 64)
     if match := _INTEGER.match(text):
-        value = int(match[2], 0) if not match[2].isdecimal() else int(match[2])
-        return Immediate(-value if match[1] == "-" else value)
+        return Immediate(signed(match[1], match[2]))
     if _DECIMAL.match(text):
         return Immediate(int.from_bytes(struct.pack("<d", float(text)), "little"), 64)
     return None
@@ -166,8 +165,28 @@ def split(text: str) -> list[str]:
 
 
 def signed(sign: str | None, digits: str | None) -> int:
-    """Return the integer with this sign and these digits, which may have a prefix such as "0x".
+    """Return the integer with this sign and these digits; 0 if `digits` is None.
 
-    The result is 0 if `digits` is None.
+    Raises:
+        PtxSyntaxError: The digits are not an integer constant.
     """
-    return 0 if digits is None else int(digits, 0) * (-1 if sign == "-" else 1)
+    return 0 if digits is None else integer(digits) * (-1 if sign == "-" else 1)
+
+
+def integer(digits: str) -> int:
+    """Return an unsigned integer constant; after a leading 0, its digits are octal.
+
+    The rules are in the PTX ISA, "Integer Constants".
+
+    Raises:
+        PtxSyntaxError: The digits are not an integer constant.
+
+    >>> [integer(digits) for digits in ("10", "010", "0x10", "0b10", "10U")]
+    [10, 8, 16, 2, 10]
+    """
+    plain = digits.rstrip("uU")
+    is_octal = plain.startswith("0") and plain.isdecimal()
+    try:
+        return int(plain, 8 if is_octal else 0)
+    except ValueError:
+        raise PtxSyntaxError("not an integer", digits) from None
