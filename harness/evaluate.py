@@ -607,6 +607,12 @@ class _Evaluation:
             self._on_progress(Progress("building", event.name))
             return
         entry = event.entry
+        devices = entry.notes.get("devices")
+        if devices and event.name not in self._builds:
+            self._notes.append(
+                f"{event.name} is built for {devices} alone, which this device would not load; it "
+                "ran all the same"
+            )
         self._builds[event.name] = BuildReport(
             event.name, entry.seconds, entry.reused, entry.notes["headers"]
         )

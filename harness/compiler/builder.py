@@ -10,6 +10,7 @@ from json import dumps
 from pathlib import Path
 
 from harness.compiler import flags, prelude, slim
+from harness.compiler.architectures import Image
 from harness.compiler.cache import Cache, Entry, Product, digest, file_digest
 from harness.compiler.compiler import Compiler, CompileTimeout
 from harness.compiler.failures import Failures
@@ -83,6 +84,9 @@ class Builder:
     def build(self, extension: Extension, on_begin: Callable[[], None] = lambda: None) -> Entry:
         """Return the extension's shared object, from the cache or freshly compiled.
 
+        Device code that is built for newer devices alone is compiled all the same;
+        `Entry.notes["devices"]` then names these.
+
         `Entry.notes["headers"]` names the headers with which the extension compiled: `slim`,
         `light` or `full`, the smallest of them that worked.
 
@@ -94,6 +98,10 @@ class Builder:
             CompileError: The extension does not compile with any headers that were tried.
             harness.compiler.compiler.CompileTimeout: The deadline of the build passed.
         """
+        others = flags.images_for_other_devices(extension, self.target)
+        newest = max((each.number for each in others), default=0)
+        if others and newest < int(self.target.architecture):
+            raise CompileError(_no_image(others, self.target.architecture))
         key = self._key(extension)
         entry = self.cache.get_or_build(
             key, lambda folder: self._compile_or_refuse(extension, key, folder, on_begin)
@@ -177,9 +185,10 @@ class Builder:
         (folder / LIBRARY).write_bytes(result.product or b"")
         used = attempts[result.attempt]
         headers = "slim" if "slim" in used else used[0]
-        return Product(
-            folder / LIBRARY, tuple(map(Path, result.dependencies)), {"headers": headers}
-        )
+        notes: dict[str, str] = {"headers": headers}
+        if others := flags.images_for_other_devices(extension, self.target):
+            notes["devices"] = _names(others)
+        return Product(folder / LIBRARY, tuple(map(Path, result.dependencies)), notes)
 
     def _prelude(self, extension: Extension, first: _Levels) -> Path | None:
         """Return the precompiled header if a C++ source uses it in the first attempt; else None."""
@@ -251,6 +260,17 @@ class Builder:
 def _has_prelude(source: tuple[str, str]) -> bool:
     name, text = source
     return not flags.is_cuda_source(name) and prelude.begins(text)
+
+
+def _names(images: Sequence[Image]) -> str:
+    return ", ".join(dict.fromkeys(image.name for image in images))
+
+
+def _no_image(images: Sequence[Image], architecture: str) -> str:
+    return (
+        f"error: no kernel image for this device: the flags build {_names(images)} alone, and it "
+        f"is sm_{architecture}; add -gencode=arch=compute_{architecture},code=sm_{architecture}"
+    )
 
 
 def _with_linkers_words(error: CompileError, extension: Extension) -> CompileError:

@@ -19,6 +19,7 @@ from typing import Literal
 import torch
 from torch.utils import cpp_extension
 
+from harness.compiler.architectures import Image, image_for, images_of
 from harness.compiler.cuda_homes import wheel_homes
 from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, CudaCompiler, Toolchain
 from harness.system.device import Device
@@ -230,8 +231,11 @@ def _architecture_flags(extension: Extension, target: Target) -> list[str]:
         code = f"-gencode=arch=compute_{target.architecture},code=sm_{target.architecture}"
         return ([] if own else [code]) + list(extension.cuda_flags)
     kept = _without_device_linking(extension.cuda_flags)
-    asked, flags = _split_architecture(kept, target.architecture)
-    virtual = f"compute_{asked or target.architecture}"
+    images, flags = images_of(kept)
+    # Images for newer devices alone run, too; a note says so.
+    newest = max(images, key=lambda each: each.number, default=None)
+    image = image_for(images, int(target.architecture)) or newest
+    virtual = f"compute_{image.virtual if image else target.architecture}"
     # Only uncompressed PTX, and no CUDA runtime: the host code calls the simulator's own runtime
     # (simulator/cudart/).
     return [
@@ -263,30 +267,12 @@ def _without_device_linking(flags: Sequence[str]) -> list[str]:
     return kept
 
 
-def _split_architecture(flags: Sequence[str], ours: str) -> tuple[str | None, list[str]]:
-    """Separate nvcc's flags for GPU architectures from its other flags.
-
-    Returns:
-        An architecture and the other flags. The architecture is the newest one in the flags that is
-        not newer than `ours`; if all are newer, the newest one in the flags. It is None if the
-        flags name no architecture.
-    """
-    named: list[str] = []
-    rest = []
-    expect_value = False
-    for flag in flags:
-        option = re.match(r"--?(gencode|generate-code|arch|gpu-architecture|code|gpu-code)\b", flag)
-        if option or expect_value:
-            named += re.findall(r"(?:compute|sm)_(\d+[af]?)", flag)
-            expect_value = bool(option) and "=" not in flag
-        else:
-            rest.append(flag)
-    running = [name for name in named if _number(name) <= _number(ours)] or named
-    return max(running, key=lambda name: (_number(name), name), default=None), rest
-
-
-def _number(architecture: str) -> int:
-    return int(re.sub(r"\D", "", architecture))
+def images_for_other_devices(extension: Extension, target: Target) -> tuple[Image, ...]:
+    """Return the images that a submission's flags ask for, if the target runs none of them."""
+    if target.device == "cuda" or not extension.with_cuda:
+        return ()
+    images, _ = images_of(extension.cuda_flags)
+    return () if image_for(images, int(target.architecture)) else images
 
 
 def link_command(

@@ -373,10 +373,21 @@ def test_architecture_of_the_submission_is_respected(tmp_path: Path) -> None:
         "__global__ void kernel(int *out) { *out = 1; }\n"
         "int answer() { kernel<<<1, 1>>>(nullptr); return 0; }\n"
     )
-    for options in (("-arch=sm_80",), ("-gencode", "arch=compute_80,code=sm_80")):
+    for options in (("-arch=sm_80",), ("-gencode", "arch=compute_80,code=[sm_80,compute_80]")):
         asked = Extension("small", (("main.cpp", CALLER), ("code.cu", code)), cuda_flags=options)
         library = builder(tmp_path).build(asked).library
         assert b".target sm_80" in library.read_bytes()
+
+
+def test_code_for_older_devices_alone_is_refused(tmp_path: Path) -> None:
+    """Machine code of another major version does not build, as no kernel of it could be launched.
+
+    On a GPU, the launch fails with cudaErrorNoKernelImageForDevice.
+    """
+    flags = ("-gencode=arch=compute_75,code=sm_75", "-gencode=arch=compute_80,code=sm_86")
+    asked = Extension("small", (("main.cpp", CALLER),), cuda_flags=flags)
+    with pytest.raises(CompileError, match="the flags build sm_75, sm_86 alone, and it is sm_90"):
+        builder(tmp_path).build(asked)
 
 
 @pytest.mark.thorough

@@ -82,6 +82,24 @@ def test_submission_is_compiled_for_what_it_asks(
         (("-O3",), "cuda", ["arch=compute_90,code=sm_90"]),
         (("-arch=sm_80",), "simulator", ["arch=compute_80,code=compute_80"]),
         (("-gencode=arch=compute_90a,code=sm_90a",), "cuda", ["arch=compute_90a,code=sm_90a"]),
+        # Machine code for sm_90 is made from the PTX of compute_75, whose __CUDA_ARCH__ is 750.
+        (
+            ("-arch=compute_75", "-code=sm_90,compute_90"),
+            "simulator",
+            ["arch=compute_75,code=compute_75"],
+        ),
+        (
+            ("--generate-code", "arch=compute_70,code=[compute_70,sm_90]"),
+            "simulator",
+            ["arch=compute_70,code=compute_70"],
+        ),
+        (("-arch", "compute_89"), "simulator", ["arch=compute_89,code=compute_89"]),
+        (("-arch=native",), "simulator", ["arch=compute_90,code=compute_90"]),
+        (
+            ("-gencode=arch=compute_100a,code=sm_100a",),
+            "simulator",
+            ["arch=compute_100a,code=compute_100a"],
+        ),
         # A device of architecture 90 gets the newest of the architectures that it can run.
         (
             (
