@@ -493,10 +493,13 @@ class _Evaluation:
         """Check the reference's own configuration at the largest size within a call's budget.
 
         If no size is within the budget, check the smallest size without a budget; only the deadline
-        of a call applies there.
+        of a call applies there. But if smaller inputs would be so small that the host may do the
+        work unseen, the case is not run.
         """
-        smallest = case
+        smallest, outcome = case, None
         for each in own_and_smaller(self._problem, case):
+            if outcome and own_size.is_too_small_to_tell(each):
+                return outcome
             outcome = self._converse(worker, each, self._call_budget)
             if outcome.report.verdict != "not run":
                 return outcome

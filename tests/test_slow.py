@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.evaluate import evaluate
@@ -9,7 +11,7 @@ from harness.problems.discovery import discover
 from harness.problems.grid import OWN, cases_for
 from harness.problems.problem import load
 from harness.records.report import Report
-from tests.support import REFERENCE, ROOT, request_for
+from tests.support import REFERENCE, ROOT, harness, request_for
 
 SCANS = ROOT / "tests" / "slow" / "scans_the_input.py"
 PROBLEM = REFERENCE / "conv_transpose1d.py"
@@ -58,3 +60,75 @@ def test_who_leaves_out_much_does_not_pass() -> None:
     assert report.verdict == "unsupported"
     assert report.own_configuration == "passed"
     assert report.message.startswith("the simulator is too slow for it: not run: more than ")
+
+
+SQUARE = """
+import torch
+from torch import nn
+
+N = 256
+
+
+class Model(nn.Module):
+    def forward(self, a, b):
+        return torch.matmul(a, b)
+
+
+def get_inputs():
+    return [torch.randn(N, N), torch.randn(N, N)]
+
+
+def get_init_inputs():
+    return []
+"""
+BURNS = '''
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+CUDA = r"""
+#include <torch/extension.h>
+
+__global__ void burn(const float* a, float* out) {
+    float sum = 0.0f;
+    for (int i = 0; i < 1000000; ++i) sum += a[i % 256];
+    out[threadIdx.x] = sum;
+}
+
+__global__ void put(const float* right, float* out, int count) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) out[i] = right[i];
+}
+
+void run(torch::Tensor a, torch::Tensor out, bool burns) {
+    if (burns) burn<<<1, 256>>>(a.data_ptr<float>(), out.data_ptr<float>());
+    else put<<<1, 256>>>(a.data_ptr<float>(), out.data_ptr<float>(), out.numel());
+}
+"""
+built = load_inline(
+    name="burns", cpp_sources="void run(torch::Tensor a, torch::Tensor out, bool burns);",
+    cuda_sources=CUDA, functions=["run"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, a, b):
+        out = torch.empty_like(a)
+        right = a if a.shape[0] > 16 else (a.cpu() @ b.cpu()).cuda()
+        built.run(right, out, a.shape[0] > 16)
+        return out
+'''
+
+
+@pytest.mark.thorough
+def test_budget_does_not_lead_to_a_size_at_which_the_host_may_do_the_work(tmp_path: Path) -> None:
+    """A submission that is too slow at all but tiny sizes is not run at these.
+
+    It could use up the budget on purpose, and do the work of the tiny sizes on the host.
+    """
+    (tmp_path / "square.py").write_text(SQUARE)
+    (tmp_path / "burns.py").write_text(BURNS)
+    options = ("--reference", "square.py", "--call-budget", "0.01", "--grid", "own")
+    done = harness("check", "burns.py", *options, folder=tmp_path)
+    assert "burns on square: not run: not run: more than " in done.out
+    assert done.status == 1

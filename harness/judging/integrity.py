@@ -40,7 +40,9 @@ _LEAST_OPERATIONS = 0.25
 # which no precision class holds. Tables and sizes of a call may come in any case, up to the second
 # constant.
 _MOST_OF_OUTPUT = 1 / 8
-_LEAST_HOST_BYTES = 4096
+LEAST_HOST_BYTES = 4096
+"""Bytes that may go from the host to the device, or back, in any case."""
+
 # Bytes of choices, such as addresses, that a call may make for each operator of the reference. A
 # loop over steps launches kernels in each of them, and may have a small output.
 _CHOICES_OF_AN_OPERATOR = 32
@@ -238,7 +240,7 @@ def output_from_host_messages(
         output: Output of the call.
         operators: Number of the reference's operators.
     """
-    most = max(_MOST_OF_OUTPUT * output.nbytes, _LEAST_HOST_BYTES)
+    most = max(_MOST_OF_OUTPUT * output.nbytes, LEAST_HOST_BYTES)
     values, chosen, built = (
         sum(work.elements for work in during if work.name == name)
         for name in (FROM_HOST, CHOSEN, IN_MODULES)
@@ -264,7 +266,7 @@ def operands_on_host_messages(during: Iterable[Work], inputs: int, weights: int)
         weights: Bytes of the weights.
     """
     went = sum(work.elements for work in during if work.name == TO_HOST)
-    if went >= max(weights + _MOST_OF_INPUTS * inputs, _LEAST_HOST_BYTES):
+    if went >= max(weights + _MOST_OF_INPUTS * inputs, LEAST_HOST_BYTES):
         of_all = inputs + weights
         yield (
             f"{went:,} bytes were copied to the host during the call; inputs and weights have "

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.judging.case_check import CaseOutcome
+from harness.judging.integrity import LEAST_HOST_BYTES
 from harness.problems.grid import OWN, Case
 from harness.problems.operations import work_of
 from harness.problems.problem import Problem
@@ -18,6 +19,7 @@ from harness.records.report import CaseReport, Verdict, not_run
 _DEPENDS_ON_SIZE: tuple[Verdict, ...] = ("failed", "error")
 _DEPENDS_ON_NO_SIZE = ("own work: ", "does not compile: ")
 _OF_ANY_SIZE = ("racecheck", "synccheck")
+_NUMBER_BYTES = 4
 # Limits of the oracle's work at the native size, for which it takes a minute and 3 GB at most.
 _MOST_NUMBERS = 1 << 25
 _MOST_PRODUCTS = 1 << 33
@@ -71,6 +73,14 @@ def _may_be_of_size(report: CaseReport) -> bool:
         return False
     is_of_kernels = not failing or any(finding.kernel for finding in failing)
     return is_of_kernels or report.comparison is not None
+
+
+def is_too_small_to_tell(case: Case) -> bool:
+    """Return whether the host may read all inputs of a case, and so do its work, without a finding.
+
+    A submission could use up the budget at larger sizes to be judged at such a size.
+    """
+    return _NUMBER_BYTES * sum(map(math.prod, case.input_shapes)) < LEAST_HOST_BYTES
 
 
 def is_affordable(problem: Problem, native: Case) -> bool:
