@@ -10,6 +10,7 @@ from torch import Tensor
 
 from harness.finding import Finding
 from harness.judging import verdict
+from harness.judging.integrity import products_of_torch, work_from
 from harness.judging.weights import Place, WeightsMismatchError, match_weights
 from harness.messages.channel import MAX_TENSOR_BYTES, Message
 from harness.messages.digests import digest
@@ -149,6 +150,9 @@ class Conversation:
     def send_weights(self, weights: Mapping[str, Tensor]) -> dict[str, str]:
         """Copy the reference's weights into the model; raise as `ask` does.
 
+        A submission can run code of its own in this step, such as a method of its parameters. It
+        may pack weights there, but torch must not sum products.
+
         After `match`, weights without a parameter in ModelNew are left out. Before `match`, all
         weights are sent under the reference's names.
 
@@ -159,5 +163,8 @@ class Conversation:
         if self.places is not None:
             placed = ((each, weights[name]) for name, each in self.places.items())
             given = {place.name: place.laid(weight) for place, weight in placed}
-        self.ask("weights", {"names": list(given)}, tuple(given.values()))
+        answer = self.ask("weights", {"names": list(given)}, tuple(given.values()))
+        if products := products_of_torch(work_from(answer.header["work"]["during"]), self.source):
+            message = f"own work: {products} ran while the weights were set"
+            raise StepFault(verdict.Stop("failed", message, is_cause=True))
         return {name: digest(value) for name, value in given.items()}

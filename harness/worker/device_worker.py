@@ -226,6 +226,8 @@ class DeviceWorker(Worker):
         if step == "leaks":
             header["leaks"] = self._ask_device(step, limit, "leaks")["leaks"]
             header["lines"] = self._ask_device(step, limit, "lines", file=self._file.name)
+        if step == "weights":
+            header["work"] = evidence["work"]
         if step not in _CALLS:
             return Message(header)
         for key in _EVIDENCE:

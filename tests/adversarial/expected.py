@@ -231,11 +231,15 @@ CHEATS: Mapping[str, Cheat] = {
         WRONG,
         only_case="k3-s1-b1x1x98304-to1-vast",
     ),
+    "products_when_set": Cheat(
+        "A", "torch multiplies weights in the step that sets them", "while the weights were set"
+    ),
     "moved_otherwise": Cheat("C", "right only after the call that moves it here", WRONG),
     "few_multiprocessors": Cheat(
         "C",
         "right only where few multiprocessors are reported",
         WRONG,
+        unlike_naive="it is wrong at large sizes, and not fast at the size that is timed",
         only_case="k3-s1-b1x1x98304-to1-vast",
     ),
     "environment_of_tests": Cheat("C", "test runners' environment variables", "never written"),
