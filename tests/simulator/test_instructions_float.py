@@ -198,6 +198,37 @@ def test_approximations(
     assert np.all(np.abs(got - exact) <= np.abs(exact) * relative + absolute)
 
 
+@pytest.mark.simulator_only
+@pytest.mark.parametrize(("name", "function"), [("sin", np.sin), ("cos", np.cos)])
+def test_sines_of_large_numbers_are_inaccurate(
+    device: Device, name: str, function: np.ufunc
+) -> None:
+    """`sin.approx` and `cos.approx` lose digits of large arguments, as the hardware does.
+
+    Its first step is a product with 1 / (2 pi) as float32, which is rounded towards zero.
+    """
+    for size, least, most in ((1e3, 1e-5, 1e-3), (1e7, 0.1, 2)):
+        a = np.linspace(-size, size, 101).astype(np.float32)
+        got = device.evaluate(f"{name}.approx.f32 %d, %a", a, out=a)
+        assert np.abs(got).max() <= 1
+        error = np.abs(got - function(a.astype(np.float64))).max()
+        assert least < error < most
+    a = np.array([np.inf, np.nan], np.float32)
+    assert np.isnan(device.evaluate(f"{name}.approx.f32 %d, %a", a, out=a)).all()
+
+
+def test_approximate_quotient_by_a_huge_number_is_zero(device: Device) -> None:
+    """`div.approx.f32` by a number beyond 2^126 gives 0, or NaN for infinity by it."""
+    a = np.array([2.0**127, -1, 1, np.inf, 3], np.float32)
+    b = np.array([2.0**127, 1.5 * 2.0**126, -(2.0**127), 2.0**127, 2.0**126], np.float32)
+    got = device.evaluate("div.approx.f32 %d, %a, %b", a, b, out=a)
+    assert bits(got[:3]).tolist() == bits(np.array([0, -0.0, -0.0], np.float32)).tolist()
+    assert np.isnan(got[3])
+    assert got[4] == np.float32(3 / 2.0**126)
+    full = device.evaluate("div.full.f32 %d, %a, %b", a, b, out=a)
+    assert full[0] == pytest.approx(1)
+
+
 @pytest.mark.parametrize("name", ["add", "mul", "sub", "fma.rn"])
 def test_half_precision_rounds_once(device: Device, name: str) -> None:
     """`add`, `sub`, `mul` and `fma` on f16 round the exact result once."""

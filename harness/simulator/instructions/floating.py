@@ -26,6 +26,10 @@ _ROUNDED = MappingProxyType({"add": 0, "mul": 1, "fma": 2, "div": 3, "sqrt": 4})
 CANONICAL_NAN = np.array(0x7FFFFFFF, np.uint32).view(np.float32)
 """The NaN that float32 arithmetic returns."""
 
+# Beyond this divisor, `div.approx.f32` returns 0.
+_LARGEST_DIVISOR = np.float32(2.0**126)
+_TURNS_PER_RADIAN = float(np.float32(1 / (2 * np.pi)))
+
 Function = Callable[..., object]
 
 
@@ -123,6 +127,23 @@ def _directed(opcode: str, rounding: int, kind: str, context: Context) -> Functi
     }.get(opcode, lambda a, b, out: native(a, b, one, out))
 
 
+def _of_turns(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return a sine or cosine that first computes the number of turns, as the hardware does.
+
+    The hardware multiplies by 1 / (2 pi) as float32, and rounds towards zero. So the error grows
+    with the argument. The PTX ISA bounds it in [-pi, pi] only.
+    """
+
+    def compute(a: Array) -> Array:
+        turns = a * _TURNS_PER_RADIAN
+        nearest = turns.astype(np.float32)
+        is_beyond = np.abs(nearest.astype(np.float64)) > np.abs(turns)
+        toward_zero = np.where(is_beyond, np.nextafter(nearest, np.float32(0)), nearest)
+        return function(2 * np.pi * (toward_zero.astype(np.float64) % 1.0))
+
+    return compute
+
+
 def _approximate(function: Callable[[Array], Array]) -> Builder:
     """Return a function that builds the `Operation` of `ex2.approx.f32` or a similar instruction.
 
@@ -132,7 +153,7 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
     - rcp and sqrt: 1 ulp.
     - rsqrt, ex2 and tanh: 2^-22.9, 2^-22.5 and 2^-11, relative.
     - lg2: 2^-22, absolute near 1, otherwise relative.
-    - sin and cos: 2^-20.5, absolute in [-pi, pi].
+    - sin and cos: 2^-20.5, absolute in [-pi, pi]; see `_of_turns`.
     """
 
     def build(instruction: Instruction, _context: Context) -> Operation:
@@ -195,7 +216,18 @@ def _div(instruction: Instruction, context: Context) -> Operation:
     if kind != "f32":
         raise UnknownForm
     divide = context.native("div_f32")
-    return Operation((kind, kind), (kind,), adjusted(divide, instruction, kind))
+    if "full" in instruction.modifiers:
+        return Operation((kind, kind), (kind,), adjusted(divide, instruction, kind))
+
+    def compute(a: Array, b: Array, out: Array) -> None:
+        divide(a, b, out)
+        # The hardware multiplies by 1 / b, which is 0 where it would be subnormal (PTX ISA).
+        is_large = (np.abs(b) > _LARGEST_DIVISOR) & np.isfinite(b)
+        if is_large.any():
+            with np.errstate(invalid="ignore"):
+                np.copyto(out, a * np.copysign(np.float32(0), b), where=is_large)
+
+    return Operation((kind, kind), (kind,), adjusted(compute, instruction, kind))
 
 
 def _extremum(instruction: Instruction, context: Context) -> Operation:
@@ -265,8 +297,8 @@ OPERATIONS: Mapping[str, Builder] = MappingProxyType(
         "rsqrt": _approximate(lambda a: 1 / np.sqrt(a)),
         "ex2": _approximate(np.exp2),
         "lg2": _approximate(np.log2),
-        "sin": _approximate(np.sin),
-        "cos": _approximate(np.cos),
+        "sin": _approximate(_of_turns(np.sin)),
+        "cos": _approximate(_of_turns(np.cos)),
         "tanh": _approximate(np.tanh),
         "min": _extremum,
         "max": _extremum,
