@@ -236,6 +236,7 @@ class SimulatedDevice:
             launch.dynamic_shared_bytes,
             values,
             cooperative=launch.is_cooperative,
+            registers=lambda: self._registers(self._modules[module], name),
         )
         self.share_of_blocks = result.share_of_blocks
         self._findings += result.findings
@@ -356,6 +357,11 @@ class SimulatedDevice:
             why = f"{readable(name)}: ptxas does not compile its PTX"
             raise RefusedLaunch(CudaError.INVALID_PTX, why)
         return usage[name]
+
+    def _registers(self, module: _Module, name: str) -> int:
+        """Return a kernel's registers for each thread; 0 if ptxas does not compile its PTX."""
+        usage = self._usage_of(module)
+        return usage[name].registers if name in usage else 0
 
     def _usage_of(self, module: _Module) -> Mapping[str, Resources]:
         if module.usage is None:

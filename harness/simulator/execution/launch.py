@@ -5,8 +5,9 @@ A chunk is a number of blocks that are simulated together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -196,8 +197,12 @@ class Launch:
         """Cost of the simulation so far in thread-instructions, as in `budget.work_of`."""
         return sum(p.scheduler.work for p in self._places) + self._work_elsewhere
 
-    def run(self) -> LaunchResult:
+    def run(self, registers: Callable[[], int]) -> LaunchResult:
         """Run all blocks to their end.
+
+        Args:
+            registers: Returns the number of registers of a thread. It is called only if many blocks
+                wait for each other.
 
         Raises:
             OverBudget: The launch exceeds the call's budget.
@@ -205,7 +210,11 @@ class Launch:
             BarrierDeadlock, UnmetCondition: Threads wait for an event that cannot happen.
         """
         chunks = [self._chunk(number) for number in range(self.chunks)]
-        resident = blocks_at_once(self._geometry.threads, self._shared_bytes)
+
+        @cache
+        def resident() -> int:
+            return blocks_at_once(self._geometry.threads, self._shared_bytes, registers())
+
         try:
             with np.errstate(all="ignore"):
                 run_chunks(chunks, resident, self._place, self._start)

@@ -6,7 +6,7 @@ is a few calls on arrays that have one element for each thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.simulator.execution.chosen import AtRandom, Near, chosen_blocks
@@ -197,6 +197,7 @@ class Machine:
         parameters: Sequence[bytes],
         *,
         cooperative: bool = False,
+        registers: Callable[[], int] = lambda: 0,
     ) -> LaunchResult:
         """Run a kernel to its end, and return the findings and counts of the launch.
 
@@ -212,6 +213,8 @@ class Machine:
             parameters: Bytes of each argument.
             cooperative: True for a cooperative launch, in which blocks may wait at a barrier of the
                 whole grid.
+            registers: Returns the number of registers of a thread, which limits how many blocks are
+                resident. It is called only if many blocks wait for each other.
 
         Raises:
             KeyError: The module has no such kernel.
@@ -239,7 +242,7 @@ class Machine:
             budget=self.budget,
             chosen=self._chosen(geometry, kernel),
         )
-        result = self._run(task, kernel)
+        result = self._run(task, kernel, registers)
         self.budget.spend(result.work)
         return result
 
@@ -255,7 +258,7 @@ class Machine:
             raise UnsupportedCall(f"running a few blocks of a kernel only: {why}")
         return chosen
 
-    def _run(self, task: Task, kernel: Kernel) -> LaunchResult:
+    def _run(self, task: Task, kernel: Kernel, registers: Callable[[], int]) -> LaunchResult:
         """Run a launch on several cores if it is large enough and the kernel allows it.
 
         Otherwise, or if the run shows that blocks may depend on each other, run it on one core.
@@ -267,7 +270,7 @@ class Machine:
             shared = replace(task, chunk_lanes=lanes, is_shared=True)
             if lanes and (result := self._shared.run(shared, self._loads)):
                 return result
-        return self._launch_of(task).run()
+        return self._launch_of(task).run(registers)
 
     def _launch_of(self, task: Task) -> Launch:
         loaded = self._modules[task.module]

@@ -26,14 +26,15 @@ Such threads may stop waiting by themselves, so they get many more rounds than o
 """
 
 
-def blocks_at_once(threads: int, shared_bytes: int) -> int:
-    """Return how many blocks are resident on the device at a time; registers are not considered.
+def blocks_at_once(threads: int, shared_bytes: int, registers: int) -> int:
+    """Return how many blocks are resident on the device at a time.
 
     Args:
         threads: Threads of a block.
         shared_bytes: Bytes of a block's shared memory.
+        registers: Registers of a thread.
     """
-    held = occupancy(0, shared_bytes, threads, DEVICE.architecture).blocks
+    held = occupancy(registers, shared_bytes, threads, DEVICE.architecture).blocks
     return DEVICE.multi_processor_count * max(1, held)
 
 
@@ -53,7 +54,7 @@ class ChunkSlot:
 
 def run_chunks(
     chunks: Sequence[range],
-    resident_blocks: int,
+    resident_blocks: Callable[[], int],
     make_place: Callable[[], ChunkSlot],
     start: Callable[[ChunkSlot, range], bool],
 ) -> list[ChunkSlot]:
@@ -63,7 +64,8 @@ def run_chunks(
 
     Args:
         chunks: Each chunk's blocks, as indices in the order of execution.
-        resident_blocks: Number of blocks that fit on the device at a time.
+        resident_blocks: Returns the number of blocks that fit on the device at a time. It is called
+            only if more blocks than multiprocessors are under way, because it may run ptxas.
         make_place: Makes a slot, in which a chunk can run.
         start: Starts a chunk in a slot; returns True if all of its threads have ended, and False if
             the chunk waits for other chunks.
@@ -75,7 +77,7 @@ def run_chunks(
     free: list[ChunkSlot] = []
     waiting: list[tuple[ChunkSlot, range]] = []
     for chunk in chunks:
-        while waiting and sum(len(c) for _, c in waiting) + len(chunk) > resident_blocks:
+        while waiting and _are_too_many(_blocks(waiting) + len(chunk), resident_blocks):
             free += _try_again(waiting)
         if not free:
             free.append(make_place())
@@ -88,6 +90,15 @@ def run_chunks(
     while waiting:
         _try_again(waiting)
     return places
+
+
+def _blocks(waiting: Sequence[tuple[ChunkSlot, range]]) -> int:
+    return sum(len(chunk) for _, chunk in waiting)
+
+
+def _are_too_many(blocks: int, resident_blocks: Callable[[], int]) -> bool:
+    # At least one block fits on a multiprocessor.
+    return blocks > DEVICE.multi_processor_count and blocks > resident_blocks()
 
 
 def _try_again(waiting: list[tuple[ChunkSlot, range]]) -> list[ChunkSlot]:
