@@ -117,7 +117,7 @@ extern "C" __global__ void last_block(const float* x, float* parts, unsigned* do
   __shared__ bool last;
   if (threadIdx.x == 0) {
     parts[blockIdx.x] = x[blockIdx.x];
-    if (fence) __threadfence();
+    if (fence) fence == 1 ? __threadfence() : __threadfence_block();
     last = atomicAdd(done, 1) == gridDim.x - 1;
   }
   __syncthreads();

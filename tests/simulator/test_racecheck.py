@@ -210,6 +210,17 @@ def test_volatile_reads_go_with_atomics(device: Device, module: LoadedModule) ->
     assert f"the load at race.cu:{line_of('out[2 + blockIdx.x]')}" in found.message
 
 
+@pytest.mark.simulator_only
+def test_fence_of_a_block_orders_no_other_block(device: Device, module: LoadedModule) -> None:
+    """`__threadfence_block()` does not order accesses for another block, so they race."""
+    x: Array = np.arange(8, dtype=np.float32)
+    parts, y = (device.put(np.zeros(8, np.float32)) for _ in range(2))
+    done = device.put(np.zeros(1, np.uint32))
+    arguments = [*map(pointer, (device.put(x), parts, done, y)), int32(2)]
+    result = device.launch(module, "last_block", arguments, (8, 1, 1))
+    assert {f.severity for f in races(result)} == {"error"}
+
+
 @pytest.mark.parametrize("fence", [1, 0])
 def test_hand_made_synchronisation(device: Device, module: LoadedModule, fence: int) -> None:
     """A fence and an atomic counter order the accesses of blocks; without the fence they race."""

@@ -137,6 +137,7 @@ class Compiler:
             "atomic": native.atomic,
             "warp_sync": native.warp_sync,
             "fence": native.fence,
+            "block_fence": native.block_fence,
             "copyto": np.copyto,
         }
 
@@ -472,7 +473,7 @@ class Writer:
             self._set_uniform(register, uniform=once)
 
 
-_ORDERS = {"warp": "warp_sync", "fence": "fence"}
+_ORDERS = {"warp": "warp_sync", "fence": "fence", "block fence": "block_fence"}
 _ATOMIC_TYPES = {"f32": 2, "f64": 2, "f16": 3, "bf16": 4, "f16x2": 5, "bf16x2": 6}
 
 

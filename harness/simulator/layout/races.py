@@ -152,6 +152,8 @@ class Race(Structure):
             ordered before w's present accesses.
         released: For each warp of the grid, the clock up to which the warp's accesses precede a
             fence, so that other blocks can see them.
+        released_in_block: As `released`, but also for a fence of block scope (`.cta`), which only
+            orders the accesses for threads of the same block.
         acquired: One element for each warp; only the element of a block's first warp is used. This
             element is 1 if the block has executed an atomic or a strong load (such as a volatile
             load). The block may then have read a flag of another block.
@@ -182,6 +184,7 @@ class Race(Structure):
     apart: Annotated[Address, pointer("uint32_t")]
     seen: Annotated[Address, pointer("uint32_t")]
     released: Annotated[Address, pointer("uint32_t")]
+    released_in_block: Annotated[Address, pointer("uint32_t")]
     acquired: Annotated[Address, pointer("uint8_t")]
     agents_seen: Annotated[Address, pointer("uint32_t")]
     agents_released: Annotated[Address, pointer("uint32_t")]

@@ -166,7 +166,8 @@ class _Lowering:
             # A fence between the proxies of one thread, or for the initialisation of an mbarrier,
             # orders nothing between threads.
             is_special = instruction.modifiers[:1] in (("proxy",), ("mbarrier_init",))
-            self.listing.add(None if is_special else Order("fence"), 1)
+            order = None if is_special else Order(memory.fence_of(instruction))
+            self.listing.add(order, 1)
         elif opcode in _NO_EFFECT:
             self.listing.add(None, 1)
         elif not compute.action(context, instruction):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from harness.simulator.lowering.context import Context
 from harness.simulator.lowering.program import ATOMICS, Access, Order
@@ -142,7 +143,16 @@ def _operation(context: Context, rest: list[str], elements: int, kind: str) -> s
 def _release(context: Context, instruction: Instruction) -> None:
     """Add a fence if the instruction has release semantics; the fence precedes its access."""
     if not {"release", "acq_rel"}.isdisjoint(instruction.modifiers):
-        context.listing.add(Order("fence"))
+        context.listing.add(Order(fence_of(instruction)))
+
+
+def fence_of(instruction: Instruction) -> Literal["fence", "block fence"]:
+    """Return the kind of `Order` for the scope of a fence, or of an access that releases.
+
+    A cluster is one block here.
+    """
+    is_of_block = not {"cta", "cluster"}.isdisjoint(instruction.modifiers)
+    return "block fence" if is_of_block else "fence"
 
 
 def _hints(instruction: Instruction) -> int:

@@ -122,10 +122,10 @@ class Order:
     """A step that orders the memory accesses before it and after it.
 
     The kind "warp" orders accesses of the threads in a warp. The kind "fence" orders accesses as
-    other blocks see them.
+    other blocks see them, and "block fence" as other threads of the block see them.
     """
 
-    kind: Literal["warp", "fence"]
+    kind: Literal["warp", "fence", "block fence"]
 
 
 @dataclass(frozen=True, slots=True)

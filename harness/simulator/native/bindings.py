@@ -39,6 +39,7 @@ _ROW_STATES = {
 _ORDER = {
     "sim_race_warp_sync": (_POINTER, _POINTER, _U64),
     "sim_race_fence": (_POINTER, _POINTER, _U64),
+    "sim_race_block_fence": (_POINTER, _POINTER, _U64),
     "sim_race_barrier": (_POINTER, _POINTER, _U64, _U32),
     "sim_race_touched": (_POINTER, _U64, _U32, _POINTER),
 }
@@ -72,6 +73,7 @@ class Native:
         self.profile_rows = library.sim_profile_rows
         self.warp_sync = library.sim_race_warp_sync
         self.fence = library.sim_race_fence
+        self.block_fence = library.sim_race_block_fence
         self.race_barrier = library.sim_race_barrier
         self.race_touched = library.sim_race_touched
 

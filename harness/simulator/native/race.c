@@ -46,9 +46,12 @@ static int share_warp(const sim_race *race, uint32_t one, uint32_t two) {
  * The detector does not follow which flag was read. So it accepts synchronisation that is written
  * by hand, at the price of missing some that is wrong. */
 static int handed_over(const sim_race *race, uint32_t thread, uint32_t clock, uint32_t here) {
-    if (!race->released || !race->acquired[race->block_start[here]]) return 0;
-    uint64_t warp = (uint64_t)(thread / race->threads) * race->warps + thread % race->threads / 32;
-    return clock <= race->released[warp];
+    uint32_t start = race->block_start[here];
+    if (!race->released || !race->acquired[start]) return 0;
+    uint64_t block = thread / race->threads;
+    uint64_t warp = block * race->warps + thread % race->threads / 32;
+    int in_block = block == race->first_thread / race->threads + start / race->warps;
+    return clock <= (in_block ? race->released_in_block : race->released)[warp];
 }
 
 /* Return whether an agent's work has been waited for, by this warp or by one that it has
@@ -321,9 +324,13 @@ static void release_agents(sim_race *race, uint32_t warp) {
     }
 }
 
+static void raise_to(uint32_t *clock, uint32_t seen) {
+    if (seen > *clock) *clock = seen;
+}
+
 /* Execute a fence: publish the clocks of these threads' warps, and the clocks that they have seen,
- * to other warps and blocks. */
-void sim_race_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
+ * to the block's other warps and, unless the fence is of block scope, to other blocks. */
+static void publish(const sim_spaces *spaces, const int64_t *lanes, uint64_t count, int in_block) {
     sim_race *race = spaces->race;
     if (!race || !race->released) return;
     uint32_t last = UINT32_MAX;
@@ -334,14 +341,23 @@ void sim_race_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t cou
         last = warp;
         uint32_t start = race->block_start[warp];
         for (uint32_t j = 0; j < race->warps; j++) {
-            uint32_t *released = &race->released[first_warp + start + j];
+            uint64_t other = first_warp + start + j;
             uint32_t seen = start + j == warp ? race->now[warp]
                                               : race->seen[(uint64_t)warp * race->warps + j];
-            if (seen > *released) *released = seen;
+            raise_to(&race->released_in_block[other], seen);
+            if (!in_block) raise_to(&race->released[other], seen);
         }
         release_agents(race, warp);
         race->now[warp]++;
     }
+}
+
+void sim_race_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
+    publish(spaces, lanes, count, 0);
+}
+
+void sim_race_block_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
+    publish(spaces, lanes, count, 1);
 }
 
 /* Merge the clocks of agents that the warps of a block have seen; with `present`, only of those

@@ -34,6 +34,7 @@ class Common:
         log: Address of the `layout.races.Log`, which receives the races that are found.
         released: For each warp of the grid, the clock up to which the warp's accesses precede a
             fence, so that other blocks can see them. None if the kernel has no fence.
+        released_in_block: As `released`, but also for a fence of block scope.
     """
 
     clock: int
@@ -43,6 +44,7 @@ class Common:
     area_count: int
     log: int
     released: Array | None
+    released_in_block: Array | None
 
 
 class Clocks:
@@ -85,7 +87,7 @@ class Clocks:
         self._agents_released = np.zeros((blocks, 0), np.uint32)
         self._acquired = np.zeros(blocks * self.warps, np.uint8)
         self._common = common
-        released = common.released
+        released, in_block = common.released, common.released_in_block
         self._race = Race(
             lanes=lanes,
             threads=threads,
@@ -101,6 +103,7 @@ class Clocks:
             apart=self._apart.ctypes.data,
             seen=self.seen.ctypes.data,
             released=None if released is None else released.ctypes.data,
+            released_in_block=None if in_block is None else in_block.ctypes.data,
             acquired=self._acquired.ctypes.data,
             shared=cells,
             shared_cells=common.shared_cells,

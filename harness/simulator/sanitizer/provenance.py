@@ -134,9 +134,9 @@ def access_bytes(program: Program) -> int:
 
 
 def has_fence(program: Program) -> bool:
-    """Return True if the kernel has a memory fence, so that blocks can pass data to each other."""
+    """Return True if the kernel has a fence, by which threads can pass data to each other."""
     return any(
-        isinstance(step, Order) and step.kind == "fence"
+        isinstance(step, Order) and step.kind != "warp"
         for block in program.blocks
         for step in block.steps
     )

@@ -125,6 +125,10 @@ class Races:
         self._events = (Event * _EVENTS)()
         self._log = Log(ctypes.addressof(self._events), 0, _EVENTS)
         warps = -(-geometry.threads // WARP)
+        of_warps = (
+            np.zeros(geometry.blocks * warps, np.uint32) if traits.has_fence else None
+            for _ in range(2)
+        )
         self._common = Common(
             clock=history.clock,
             shift=unit.bit_length() - 1,
@@ -132,7 +136,8 @@ class Races:
             areas=ctypes.addressof(self._areas),
             area_count=len(areas),
             log=ctypes.addressof(self._log),
-            released=np.zeros(geometry.blocks * warps, np.uint32) if traits.has_fence else None,
+            released=next(of_warps),
+            released_in_block=next(of_warps),
         )
         self._clocks: list[Clocks] = []
 
