@@ -57,8 +57,9 @@ MAX_RESTARTS = 3
 _CALLS_OF_A_CHECK = 32
 # Limit of a submission's text in its report, in bytes.
 _MOST_SOURCE = 256 << 10
-# Errors of the machine, the reference or the user. All others are a submission's `error`.
-_NOT_OF_A_SUBMISSION = (HarnessError, SandboxError, OSError)
+# Errors of the machine, the reference or the user. All others are a submission's `error`. After an
+# error of torch's own GPU context, this process can evaluate nothing more.
+_NOT_OF_A_SUBMISSION = (HarnessError, SandboxError, OSError, torch.AcceleratorError)
 
 
 @dataclass(frozen=True)

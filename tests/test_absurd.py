@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.finding import Finding
 from harness.judging.verdict import of_own_error
 from harness.records.limits import MOST_OF_A_REPORT, limited
 from harness.records.report import Report
@@ -157,3 +158,11 @@ def test_reference_that_raises_in_float64_is_named(tmp_path: Path) -> None:
     for name in ("one", "two"):
         line = f"{name} on picky: unsupported: own configuration unsupported: {why}"
         assert f"{line}RuntimeError: only float32" in done.out
+
+
+def test_report_of_many_long_findings_is_cut() -> None:
+    """A report whose findings alone exceed 4 MiB, in characters of 12 bytes each, is cut, too."""
+    finding = Finding("memcheck", "\U0001f600" * 4_000, file="\U0001f600" * 4_000)
+    long = limited(report(*(case("failed", str(n), findings=(finding,)) for n in range(90))))
+    assert len(long.to_json()) <= MOST_OF_A_REPORT
+    assert len(long.cases) == 90

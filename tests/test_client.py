@@ -91,8 +91,9 @@ def test_futures_come_as_they_end(client: harness.Client) -> None:
         ),
         (PLAIN + "raise ValueError('no')\n", "raises at import: no"),
         ("\udcff\n", "is not UTF-8: byte 0xed in line 1"),
-        ("# coding: latin-1\n" + PLAIN, "declares the encoding iso-8859-1; remove that line"),
-        ("# coding: unknown\n" + PLAIN, "does not parse: unknown encoding"),
+        ("# coding: utf-7\nx = 1 #+AAo-y = 2\n", "declares an encoding; remove that line"),
+        ("\r# coding: utf-7\nx = 1 #+AAo-y = 2\n", "declares an encoding; remove that line"),
+        ("# coding: unknown\n" + PLAIN, "does not parse: "),
     ],
 )
 def test_any_text_gets_a_report(client: harness.Client, text: str, message: str) -> None:

@@ -68,7 +68,7 @@ def images_of(flags: Sequence[str]) -> tuple[tuple[Image, ...], list[str]]:
             case "arch" | "gpu-architecture":
                 arch = value
             case _:
-                code = value
+                code = f"{code},{value}"
     found = [image for pair in pairs for image in _of_pair(*_parted(pair))]
     return (*found, *_of_pair(arch, code)), rest
 

@@ -268,8 +268,9 @@ def _names(images: Sequence[Image]) -> str:
 
 def _no_image(images: Sequence[Image], architecture: str) -> str:
     return (
-        f"error: no kernel image for this device: the flags build {_names(images)} alone, and it "
-        f"is sm_{architecture}; add -gencode=arch=compute_{architecture},code=sm_{architecture}"
+        "error: no kernel image for this device: the flags (or TORCH_CUDA_ARCH_LIST) build "
+        f"{_names(images)} alone, and it is sm_{architecture}; add "
+        f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
     )
 
 

@@ -143,7 +143,7 @@ class Descriptors:
             words: Sizes and strides of these tensors, and the texts among the call's arguments.
         """
         place = (operator, len(addresses))
-        data = b"".join(each.to_bytes(_LONG_BYTES, "little", signed=True) for each in addresses)
+        data = b"".join(each.to_bytes(_LONG_BYTES, "little") for each in addresses)
         bits = [self._addresses.told(place, b"", data, [_LONG_BYTES] * len(addresses))]
         before = self._last.get(operator, ())
         self._last[operator] = words

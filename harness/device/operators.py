@@ -103,14 +103,17 @@ class Operators:
         if self.vast and name in _ZEROING and self._has_zeroed(name, arguments, self.vast):
             return encode([Argument(0)])
         call = _Call(self._memory, op, arguments)
-        with self._memory.queueing(waits=call.waits):
-            results = call.copy() if name == "aten::copy_" else call.run()
-        call.record(self._record, name)
         # The first two words are the operator's own names.
         bits = self._descriptors.told((name, overload), reader.addresses, reader.words[2:])
         least = LEAST_OF_A_CALL * call.choices
         self._record.add_bytes(CHOSEN, max(least, -(-bits.choices // 8)))
         self._record.add_bytes(FROM_HOST, reader.told + -(-bits.values // 8))
+        try:
+            with self._memory.queueing(waits=call.waits):
+                results = call.copy() if name == "aten::copy_" else call.run()
+        finally:
+            # An operator may have written some of its results before it raises.
+            call.record(self._record, name)
         self._record.add_bytes(TO_HOST, bytes_told(results) + call.bytes_of_shapes())
         return encode(results)
 

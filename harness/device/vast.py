@@ -81,8 +81,9 @@ def output_parts(place: Place, vast: Vast) -> list[Part]:
 def zero_output(memory: DeviceMemory, place: Place, vast: Vast) -> None:
     """Fill a vast output with zeros: its parts, and `_MARGIN` positions on both sides of each.
 
-    All else of new sparse memory is zero already, but does not count as written. A kernel's block
-    that reaches a part may also read what is beside it.
+    If each part is a whole row, only the parts are filled. All else of new sparse memory is zero
+    already, but does not count as written. A kernel's block that reaches a part may also read what
+    is beside it.
 
     Raises what `output_parts` raises.
     """

@@ -166,12 +166,6 @@ def work_from(plain: Sequence[Mapping[str, Any]]) -> tuple[Work, ...]:
     return tuple(Work(**{field.name: each[field.name] for field in fields(Work)}) for each in plain)
 
 
-def products_of_torch(works: Iterable[Work], source: str) -> str:
-    """Return the names of torch's operators that sum products, as the source calls them; or ""."""
-    names = dict.fromkeys(work.name for work in works if _is_library(work))
-    return ", ".join(called_as(name, source) for name in names)
-
-
 def _is_library(work: Work) -> bool:
     return work.worker == "operator" and is_library(work.name)
 

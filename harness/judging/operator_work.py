@@ -45,6 +45,10 @@ _NOBODYS = frozenset(_MAKING_ROOM.split())
 # An operator on a smaller share of the output's numbers is not work. An example is one that decides
 # which way to take.
 _LEAST_OF_OUTPUT = 1 / 16
+# Operators of one name count from this share of the reference's only operator. Below it, they count
+# if all names together reach the second share.
+_LEAST_OF_NAME = 1 / 4
+_MOST_OF_ALL_NAMES = 3 / 4
 # The most partial results of blocks that torch may join. So many blocks keep a GPU busy, however
 # little there is to do.
 _MOST_PARTIAL_RESULTS = 4096
@@ -340,7 +344,10 @@ def _of_others(
         by_name[work.name] += 0 if is_library(work.name) else work.elements
     made = by_name.total()
     whole = max(essential[0].elements, output.numel()) if len(essential) == 1 else 0
-    if whole and made >= _MOST_SHARE * whole:
+    # Names with few numbers count less. A dozen operators on one number for each channel may
+    # prepare or finish a norm, however small the channels are.
+    telling = sum(count for count in by_name.values() if count >= _LEAST_OF_NAME * whole)
+    if whole and (telling >= _MOST_SHARE * whole or made >= _MOST_OF_ALL_NAMES * whole):
         names = ", ".join(sorted({work.name for work in others}))
         yield (
             f"torch operators computed {made:,} numbers ({names}); the output has "

@@ -19,7 +19,8 @@ from harness.records.report import CaseReport, Verdict, not_run
 _DEPENDS_ON_SIZE: tuple[Verdict, ...] = ("failed", "error")
 _DEPENDS_ON_NO_SIZE = ("own work: ", "does not compile: ")
 _OF_ANY_SIZE = ("racecheck", "synccheck")
-_NUMBER_BYTES = 4
+# Bytes of a float32 that the host has to read, at least, to compute a result of class fp32.
+_BYTES_TO_KNOW = 3
 # Limits of the oracle's work at the native size, for which it takes a minute and 3 GB at most.
 _MOST_NUMBERS = 1 << 25
 _MOST_PRODUCTS = 1 << 33
@@ -80,7 +81,7 @@ def is_too_small_to_tell(case: Case) -> bool:
 
     A submission could use up the budget at larger sizes to be judged at such a size.
     """
-    return _NUMBER_BYTES * sum(map(math.prod, case.input_shapes)) < LEAST_HOST_BYTES
+    return _BYTES_TO_KNOW * sum(map(math.prod, case.input_shapes)) < LEAST_HOST_BYTES
 
 
 def is_affordable(problem: Problem, native: Case) -> bool:

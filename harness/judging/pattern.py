@@ -8,13 +8,14 @@ from typing import get_args
 from harness.messages.kinds import Move
 from harness.problems import families
 from harness.problems.grid import Case
-from harness.problems.surroundings import move_for, multiprocessors_for
-from harness.simulator.hardware.properties import DEVICE
+from harness.problems.surroundings import move_for
 
 # With fewer failures, or fewer right cases, some property or pair of properties nearly always fits
 # by accident.
 _ENOUGH_FOR_ONE = 2
 _ENOUGH_FOR_PAIR = 4
+# A sixth of the cases has each move. So few failures rarely are all cases of one move by accident.
+_ENOUGH_FOR_MOVE = 6
 # Least separation of a reported property: the share of failing cases that have it, minus the share
 # of passing cases that have it.
 _WORTH_SAYING = 0.5
@@ -61,12 +62,24 @@ def what_failing_cases_share(cases: Sequence[Case], failed: Collection[str]) -> 
     for one in properties:
         if one.holds == failures:
             return f"all {len(failures)} with {one.words} fail; none {one.opposite}"
+    if move := _move_of(cases, failures):
+        return f"all {len(failures)} with the model moved by {move} fail; none of the others"
     if len(failures) >= _ENOUGH_FOR_PAIR:
         for one, other in itertools.combinations(properties, 2):
             if one.holds & other.holds == failures:
                 words = f"{one.words} and {other.words}"
                 return f"all {len(failures)} with {words} fail; none of the others"
     return _nearest(properties, every, failures)
+
+
+def _move_of(cases: Sequence[Case], failures: frozenset[str]) -> Move | None:
+    """Return the call that moved the model in all failing cases and in no other case, or None."""
+    if len(failures) < _ENOUGH_FOR_MOVE:
+        return None
+    moves: Sequence[Move] = get_args(Move)
+    return next(
+        (each for each in moves if failures == {c.id for c in cases if move_for(c) == each}), None
+    )
 
 
 def smallest(cases: Collection[Case]) -> Case:
@@ -117,7 +130,7 @@ def _properties(cases: Sequence[Case]) -> Iterator[_Property]:
     """Yield the properties of the cases, the simplest first."""
     # All cases belong to one problem, and so to one family.
     family = families.named(cases[0].family)
-    facts = {case.id: {**family.facts(case), **_surroundings(case)} for case in cases}
+    facts = {case.id: family.facts(case) for case in cases}
     names = list(dict.fromkeys(name for fact in facts.values() for name in fact))
     for name in names:
         values = {case: fact[name] for case, fact in facts.items() if name in fact}
@@ -126,13 +139,6 @@ def _properties(cases: Sequence[Case]) -> Iterator[_Property]:
             yield from (_of_switch if is_parameter else _of_relation)(name, values)
         else:
             yield from _of_number(name if is_parameter else name.replace("_", " "), values)
-
-
-def _surroundings(case: Case) -> Mapping[str, object]:
-    """Return facts about what a case draws besides sizes and values."""
-    moves = {f"the model moved by {each}": each == move_for(case) for each in get_args(Move)}
-    count = multiprocessors_for(case) or DEVICE.multi_processor_count
-    return {**moves, "reported_multiprocessors": count}
 
 
 def _of_switch(name: str, values: Mapping[str, object]) -> Iterator[_Property]:

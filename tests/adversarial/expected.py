@@ -232,7 +232,7 @@ CHEATS: Mapping[str, Cheat] = {
         only_case="k3-s1-b1x1x98304-to1-vast",
     ),
     "products_when_set": Cheat(
-        "A", "torch multiplies weights in the step that sets them", "while the weights were set"
+        "A", "torch multiplies weights in the step that sets them", "aten::mm did"
     ),
     "moved_otherwise": Cheat("C", "right only after the call that moves it here", WRONG),
     "few_multiprocessors": Cheat(

@@ -127,6 +127,11 @@ def test_other_texts_count(descriptors: Descriptors) -> None:
     assert descriptors.told("scatter_reduce", [BUFFERS[0]], ["sum"]).values == 0
 
 
+def test_any_address_may_be_told(descriptors: Descriptors) -> None:
+    """Every address of 64 bits is counted, since that of an empty tensor is not checked."""
+    assert descriptors.told("add", [(1 << 64) - 1], [0]).values > 0
+
+
 def test_changed_address_is_a_choice(descriptors: Descriptors) -> None:
     """Another address counts the bits of choosing an allocation, or a place within one."""
     descriptors.told("add", [BUFFERS[0]], [64])

@@ -11,6 +11,7 @@ from harness.problems.discovery import Kind, Parameter, Submission
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import load
+from harness.problems.surroundings import move_for
 from tests.support import REFERENCE
 
 ANY = Submission(
@@ -166,3 +167,10 @@ def test_one_case_that_is_right_makes_no_pattern(cases: tuple[Case, ...]) -> Non
     """If a single case passes, no property is named, since many properties fit one case."""
     all_but_one = [case.id for case in cases][1:]
     assert what_failing_cases_share(cases, all_but_one) == ""
+
+
+def test_move_of_the_model_is_named(cases: tuple[Case, ...]) -> None:
+    """If exactly the cases with one way of moving the model fail, that way is the pattern."""
+    failed = [case.id for case in cases if move_for(case) == "to('cuda')"]
+    told = what_failing_cases_share(cases, failed)
+    assert told == f"all {len(failed)} with the model moved by to('cuda') fail; none of the others"

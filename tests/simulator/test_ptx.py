@@ -117,8 +117,9 @@ def test_sizes_may_be_octal_or_hexadecimal() -> None:
     parsed = parse(f"{HEADER}.const .align 010 .b8 table[0x10][010];\n.global .b32 one[02];")
     sizes = [(variable.size, variable.align) for variable in parsed.variables.values()]
     assert sizes == [(128, 8), (8, 4)]
-    with pytest.raises(PtxSyntaxError, match="not an integer: '09'"):
-        parse(f"{HEADER}.global .b32 one[09];")
+    for wrong in ("09", "1_0", "0o7"):
+        with pytest.raises(PtxSyntaxError, match=f"not an integer: '{wrong}'"):
+            parse(f"{HEADER}.global .b32 one[{wrong}];")
 
 
 def test_locations_tell_where_a_function_was_inlined() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from harness.compiler.extension import ExtensionBuildError
+from harness.compiler.ninja import first_error
 from harness.messages.kinds import ClaimedKind
 from harness.simulator.hardware.errors import UnsupportedCall
 from harness.system.texts import MOST_OF_A_DETAIL, MOST_OF_A_MESSAGE, shortened
@@ -83,7 +84,7 @@ def describe(error: BaseException, submission: Path) -> Fault:
         library = _missing_library(error.output)
         if library:
             return Fault("unsupported", library, error.output)
-        return Fault("build", str(error).partition("\n")[0], error.output)
+        return Fault("build", str(error).partition("\n")[0], _around_first_error(error.output))
     if isinstance(error, UnsupportedCall):
         return Fault("unsupported", _one_line(error))
     undefined = _undefined_symbol(error)
@@ -105,6 +106,14 @@ def describe(error: BaseException, submission: Path) -> Fault:
     if isinstance(error, Exception) and _LAUNCH_REFUSED.search(str(error)):
         return Fault("launch refused", text, detail)
     return Fault("exception", text, detail)
+
+
+def _around_first_error(output: str) -> str:
+    """Return a compiler's output; if it is too long, begin shortly before its first error."""
+    if len(output) <= MOST_OF_A_DETAIL:
+        return output
+    place = max(0, output.find(first_error(output)))
+    return output[max(0, place - MOST_OF_A_MESSAGE) :]
 
 
 _LIBRARIES = "cublas|cudnn|cusparse|cusolver|cufft|curand|nvrtc|nccl|nvjpeg|cutlass|cute"

@@ -227,8 +227,12 @@ class ClientCuda:
         cast(Any, torch.Tensor).pin_memory = lambda tensor, _device=None: tensor.clone()
 
     def pretend(self, multiprocessors: int | None) -> None:
-        """Set the number of multiprocessors that the device reports; None restores the default."""
-        count = multiprocessors or self._real.multi_processor_count
+        """Set the number of multiprocessors that the device reports; None restores the default.
+
+        It never reports more than it has, because a cooperative launch would then be refused.
+        """
+        real = self._real.multi_processor_count
+        count = min(multiprocessors or real, real)
         self._device = replace(self._real, multi_processor_count=count)
         self._runtime.sim_pretend_multiprocessors(count)
 

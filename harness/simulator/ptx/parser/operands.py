@@ -28,6 +28,9 @@ NAME = r"[A-Za-z_$%][\w$]*"
 _GUARD = re.compile(rf"@(!?)\s*({NAME})\s+")
 _FLOAT = re.compile(r"0[fFdD]([0-9A-Fa-f]+)$")
 _INTEGER = re.compile(r"([+-]?)(0[xX][0-9A-Fa-f]+|0[bB][01]+|\d+)[uU]?$")
+_UNSIGNED = re.compile(
+    r"(?:(?P<octal>0[0-7]+)|(?P<other>0[xX][0-9A-Fa-f]+|0[bB][01]+|[1-9][0-9]*|0))[uU]?"
+)
 _DECIMAL = re.compile(r"[+-]?\d+\.\d*(?:[eE][+-]?\d+)?$")
 _SPECIAL = re.compile(r"%[a-z]\w*(?:\.[xyzw])?$")
 _SYMBOL = re.compile(rf"({NAME})\s*(?:([+-])\s*(\w+))?$")
@@ -167,10 +170,15 @@ def split(text: str) -> list[str]:
 def signed(sign: str | None, digits: str | None) -> int:
     """Return the integer with this sign and these digits; 0 if `digits` is None.
 
+    The digits may have a further minus sign, as in `+-4`.
+
     Raises:
         PtxSyntaxError: The digits are not an integer constant.
     """
-    return 0 if digits is None else integer(digits) * (-1 if sign == "-" else 1)
+    if digits is None:
+        return 0
+    value = -integer(digits[1:]) if digits.startswith("-") else integer(digits)
+    return -value if sign == "-" else value
 
 
 def integer(digits: str) -> int:
@@ -184,9 +192,6 @@ def integer(digits: str) -> int:
     >>> [integer(digits) for digits in ("10", "010", "0x10", "0b10", "10U")]
     [10, 8, 16, 2, 10]
     """
-    plain = digits.rstrip("uU")
-    is_octal = plain.startswith("0") and plain.isdecimal()
-    try:
-        return int(plain, 8 if is_octal else 0)
-    except ValueError:
-        raise PtxSyntaxError("not an integer", digits) from None
+    if not (match := _UNSIGNED.fullmatch(digits)):
+        raise PtxSyntaxError("not an integer", digits)
+    return int(match["octal"], 8) if match["octal"] else int(match["other"], 0)
