@@ -494,20 +494,19 @@ class _Evaluation:
         """Check the reference's own configuration at the largest size within a call's budget.
 
         If no size is within the budget, check the smallest size without a budget; only the deadline
-        of a call applies there. But if smaller inputs would be so small that the host may do the
-        work unseen, the case is not run.
+        of a call applies there. A size so small that the host may do the work unseen proves nothing
+        right: if the submission passes there, the case is not run.
         """
-        smallest, outcome = case, None
+        left_out: CaseOutcome | None = None
         for each in own_and_smaller(self._problem, case):
-            if outcome and own_size.is_too_small_to_tell(each):
-                return outcome
             outcome = self._converse(worker, each, self._call_budget)
             if outcome.report.verdict != "not run":
-                return outcome
+                return _unless_too_small(outcome, left_out)
             shapes = ", ".join(map(str, each.input_shapes))
             self._notes.append(f"{each.id} with inputs of {shapes}: {outcome.report.message}")
-            smallest = each
-        return self._converse(worker, smallest, None)
+            left_out = outcome
+        smallest = left_out.case if left_out else case
+        return _unless_too_small(self._converse(worker, smallest, None), left_out)
 
     def _converse(
         self, worker: Worker, case: Case, budget: int | None, sample: int | None = None
@@ -620,6 +619,17 @@ class _Evaluation:
         self._builds[event.name] = BuildReport(
             event.name, entry.seconds, entry.reused, entry.notes["headers"]
         )
+
+
+def _unless_too_small(outcome: CaseOutcome, left_out: CaseOutcome | None) -> CaseOutcome:
+    """Return the outcome at a size that was cut down; `left_out` if a pass there proves nothing.
+
+    `left_out` is the outcome at the last size that exceeded the budget, or None if there is none.
+    """
+    is_passed = outcome.report.verdict == "passed"
+    if left_out and is_passed and own_size.is_too_small_to_tell(outcome.case):
+        return left_out
+    return outcome
 
 
 def _why_too_large(problem: Problem, case: Case) -> str:
