@@ -100,9 +100,16 @@ class DeviceProcess:
         calls, worker = socket.socketpair()
         number = next(self._numbers)
         asked = {"session": number, "schedule": schedule, "cores": cores}
-        with theirs, calls, self._lock:
-            descriptors = [calls.fileno(), theirs.fileno(), output.fileno()]
-            socket.send_fds(self._trusted, [json.dumps(asked).encode()], descriptors)
+        try:
+            with theirs, calls, self._lock:
+                descriptors = [calls.fileno(), theirs.fileno(), output.fileno()]
+                socket.send_fds(self._trusted, [json.dumps(asked).encode()], descriptors)
+        except OSError:
+            ours.close()
+            worker.close()
+            # Wait for the end of the process, so that `is_alive` is false.
+            self._process.kill()
+            raise
         window = own_window() if self._is_on_gpu else None
         return DeviceClient(Channel(ours), worker, lambda: self._end(number), window)
 

@@ -103,12 +103,16 @@ class DeviceWorker(Worker):
         # All forks of one server have the same layout of addresses. An untrusted worker must not
         # know the addresses in its device process, so that process is started anew.
         starts_anew = self._is_on_gpu or settings.untrusted
-        process = shared_process(
-            None if self._is_on_gpu else settings.libraries.machine,
-            settings.cores,
-            None if starts_anew else programs_of(settings.libraries),
-            must_be_confined=settings.untrusted,
-        )
+
+        def begin() -> DeviceClient:
+            process = shared_process(
+                None if self._is_on_gpu else settings.libraries.machine,
+                settings.cores,
+                None if starts_anew else programs_of(settings.libraries),
+                must_be_confined=settings.untrusted,
+            )
+            return process.begin(self._printed, settings.schedule, settings.cores)
+
         self._parameters: dict[str, Any] = {}
         self._served_seconds = 0.0
         self._set: list[str] = []
@@ -117,7 +121,11 @@ class DeviceWorker(Worker):
         # Kernels print to a file of their own. In the worker's output file, the worker could read
         # values of the device that are not in the record.
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
-        self._device = process.begin(self._printed, settings.schedule, settings.cores)
+        try:
+            self._device = begin()
+        except OSError:
+            # The shared process had just been killed, which was not known yet.
+            self._device = begin()
         worker_socket = self._device.worker_socket
         try:
             return start_worker(settings, descriptor, self._output, worker_socket.fileno())

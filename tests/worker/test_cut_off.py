@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 import harness
+from harness.device.process import DeviceProcess
 from harness.messages.channel import Channel, Message
 from harness.records.report import Report
 from tests.processes import descendants
@@ -91,4 +92,19 @@ def test_killed_at_a_message(
         assert killer.left <= 0, f"a check has fewer than {message} messages"
         assert cut_off.verdict == "error", (message, cut_off.message)
         assert any(each in cut_off.message for each in words), (message, cut_off.message)
+    assert checked(client).verdict == "passed"
+
+
+@pytest.mark.thorough
+def test_device_process_that_has_just_been_killed_is_replaced(
+    client: harness.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check passes if the shared device process was killed, and its end is not known yet."""
+    assert checked(client).verdict == "passed"
+    for pid, said in descendants(os.getpid()):
+        if "harness-device" in said:
+            os.kill(pid, signal.SIGKILL)
+    # The first question comes too early to notice.
+    answers = iter([True])
+    monkeypatch.setattr(DeviceProcess, "is_alive", property(lambda _: next(answers, False)))
     assert checked(client).verdict == "passed"
