@@ -63,6 +63,7 @@ class DeviceProcess:
         """
         self._is_on_gpu = library is None
         self._numbers = itertools.count(1)
+        self._is_lost = False
         self._lock = threading.Lock()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._trusted = ours
@@ -83,7 +84,8 @@ class DeviceProcess:
     @property
     def is_alive(self) -> bool:
         """True if the process still runs, so that it can start another device."""
-        return not self._process.wait(0)
+        # The end of a killed process may be reported only after its socket has closed.
+        return not self._is_lost and not self._process.wait(0)
 
     def begin(self, output: IO[bytes], schedule: int, cores: int) -> DeviceClient:
         """Start a device for one worker, and return the client for it.
@@ -107,8 +109,7 @@ class DeviceProcess:
         except OSError:
             ours.close()
             worker.close()
-            # Wait for the end of the process, so that `is_alive` is false.
-            self._process.kill()
+            self._is_lost = True
             raise
         window = own_window() if self._is_on_gpu else None
         return DeviceClient(Channel(ours), worker, lambda: self._end(number), window)
