@@ -188,7 +188,7 @@ def evaluate(request: Request, on_progress: OnProgress = lambda _: None) -> Repo
         raise
     # An answer that makes the judge raise must not keep other submissions from their reports.
     except Exception as error:
-        report = evaluation.stopped(blank, verdict.of_own_error(error, request.problem.resolve()))
+        report = evaluation.stopped(blank, verdict.of_own_error(error, problem.path))
     return limited(replace(report, seconds=time.monotonic() - start))
 
 
@@ -292,7 +292,6 @@ class _Evaluation:
         self._settings = settings
         self._search = request.search
         self._seed = request.seed
-        self._reference = request.problem.resolve()
         self._deadlines = request.deadlines
         self._time = TimeLeft(request.deadlines)
         self._call_budget = request.call_budget
@@ -537,7 +536,7 @@ class _Evaluation:
                 raise
             # As in `evaluate`. The worker may be in the middle of a step, so a new one follows.
             except Exception as error:
-                stop = verdict.of_own_error(error, self._reference)
+                stop = verdict.of_own_error(error, self._problem.path)
                 report = replace(
                     not_run(case, stop.message), verdict=stop.verdict, detail=stop.detail
                 )

@@ -91,11 +91,10 @@ def zero_output(memory: DeviceMemory, place: Place, vast: Vast) -> None:
     for start in vast.output_starts:
         first = max(0, start - _MARGIN)
         end = min(length, start + vast.output_part + _MARGIN)
-        rows = range(start, start + 1) if vast.along == 0 else (first,)
-        for each in rows:
-            for piece in _part(place, vast.along, each, end - first).pieces:
-                tensor_at(memory, piece).zero_()
-                memory.mark(piece, of_kernels=False)
+        begin = start if vast.along == 0 else first
+        for piece in _part(place, vast.along, begin, end - first).pieces:
+            tensor_at(memory, piece).zero_()
+            memory.mark(piece, of_kernels=False)
 
 
 def is_vast_output(memory: DeviceMemory, place: Place, vast: Vast) -> bool:
