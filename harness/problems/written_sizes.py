@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.problems.source_numbers import without_comments
+from harness.problems.source_numbers import integers_in, without_comments
 
 Sign = Literal["clear", "possible"]
 """How sure it is that a text depends on the problem's own sizes."""
@@ -37,7 +37,6 @@ _MOST_DIMENSIONS = 8
 _BEFORE, _BEHIND = 80, 24
 
 _MADE_FOR_TESTS = ("get_inputs", "get_init_inputs")
-_INTEGER = re.compile(r"(?<![\w.'])(\d[\d']{0,14})[uU]?[lL]{0,2}(?![\w.'])")
 _PRODUCT = re.compile(r"(?<![\w.'])\d{1,12}(?:\s*\*\s*\d{1,12}){1,5}(?![\w.'])")
 _SHIFTED = re.compile(r"\b1[uU]?[lL]{0,2}\s*<<\s*(\d{1,2})\b")
 _NAME_OF = re.compile(r"(?:#\s*define\s+(\w+)\s+|(\w+)\s*=\s*|dim3\s+(\w+)\s*[({][^(){}]*)\(?$")
@@ -210,8 +209,8 @@ def _in_cuda(code: str) -> Iterator[tuple[int, bool, str]]:
     for found in _SHIFTED.finditer(code):
         name = _name_before(code, found)
         yield 1 << int(found[1]), bool(_OF_BLOCKS.search(name)), name
-    for found in _INTEGER.finditer(code):
-        name, number = _name_before(code, found), int(found[1].replace("'", ""))
+    for number, found in integers_in(code):
+        name = _name_before(code, found)
         is_of_block = bool(_OF_BLOCKS.search(name)) or _is_beside_block(code, found, number)
         yield number, is_of_block, name
 

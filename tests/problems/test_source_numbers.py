@@ -22,7 +22,8 @@ from harness.problems.source_numbers import (
         ("1 << 7", (7, 128)),
         # Numbers in comments do not count, nor those too small or too large for a tile.
         ("// 77" + chr(10) + "/* 78 */" + chr(10) + "# 79", ()),
-        ("1.25f + x16 + 3 + 65536 + 0x20", ()),
+        ("1.25f + x16 + 3 + 65536", ()),
+        ("0x61 + 0b1'0000 + 020", (16, 97)),
     ],
 )
 def test_integers_that_a_text_states(text: str, numbers: tuple[int, ...]) -> None:
