@@ -69,13 +69,18 @@ _MOVING_NAMES = frozenset(_MOVING.split())
 _KNOWN = frozenset(f"{_MOVING} {_ADDING} {_MULTIPLYING}".split())
 
 SCALED, JOINED, COMPLEX = " (scaled)", " (joined)", " (complex)"
+WIDE, INT32 = " (64-bit)", " (int32)"
 """Marks that the device appends to an operator's name in the record.
 
 - `SCALED`: the call also multiplies by a number.
 - `JOINED`: the call adds or multiplies the moved values into those that are already there.
 - `COMPLEX`: the call is on complex numbers, whose elements count four times.
+- `WIDE`: the call's results are 64-bit integers or float64.
+- `INT32`: the call's results are 32-bit integers.
 """
 _MARKS = (SCALED, JOINED)
+# How many products of two numbers of five bits one element holds.
+_HELD_BY = {WIDE: 6, INT32: 3}
 
 
 def is_known(name: str) -> bool:
@@ -107,16 +112,25 @@ def looks_up(name: str) -> bool:
     return plain_name(name) in _LOOKING_UP
 
 
+def held_by(name: str) -> int:
+    """Return how many products of few bits one element of an operator's results may hold.
+
+    >>> held_by("aten::addcmul"), held_by("aten::mul (64-bit) (scaled)")
+    (1, 6)
+    """
+    return next((held for mark, held in _HELD_BY.items() if mark in name), 1)
+
+
 def plain_name(name: str) -> str:
     """Return the base name of an operator: without namespace, outer underscores and marks.
 
-    The marks are `SCALED`, `JOINED` and `COMPLEX`. The prefix `foreach_` and the suffix `_backward`
-    are removed, too.
+    The marks are `SCALED` and the others that this module defines. The prefix `foreach_` and the
+    suffix `_backward` are removed, too.
 
     >>> plain_name("aten::_foreach_mul_ (scaled)")
     'mul'
     """
-    for mark in (*_MARKS, COMPLEX):
+    for mark in (*_MARKS, COMPLEX, *_HELD_BY):
         name = name.removesuffix(mark)
     own = name.rpartition("::")[2].strip("_")
     return own.removeprefix("foreach_").removesuffix("_backward")

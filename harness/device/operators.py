@@ -19,7 +19,15 @@ from torch import Tensor
 from harness.device import gpu_only
 from harness.device.choices import Descriptors
 from harness.device.executor import DeviceMemory
-from harness.device.operator_names import COMPLEX, JOINED, SCALED, is_known, is_library
+from harness.device.operator_names import (
+    COMPLEX,
+    INT32,
+    JOINED,
+    SCALED,
+    WIDE,
+    is_known,
+    is_library,
+)
 from harness.device.place import Place
 from harness.device.record import CHOSEN, FROM_HOST, TO_HOST, Record
 from harness.device.tensors import put, tensor_at
@@ -70,6 +78,7 @@ The choice of the tensors or of the memory that a call uses is information, too.
 # Arguments of operators that make their result; overloads with `out` take these from `out` instead.
 _OF_RESULTS = ("dtype", "layout", "device", "pin_memory")
 _NUMBER = (bool, int, float, complex)
+_WIDE_DTYPES = (torch.int64, torch.float64, torch.complex128)
 
 
 class Operators:
@@ -288,6 +297,11 @@ class _Call:
         output = self._results[0] if self._results else None
         factors = [each for at, each in enumerate(self._tensors) if at not in self._outs]
         multiplied = products(name, factors, output) if output is not None else 0
+        dtypes = {tensor.dtype for tensor in self._results}
+        if not dtypes.isdisjoint(_WIDE_DTYPES):
+            name += WIDE
+        elif torch.int32 in dtypes:
+            name += INT32
         if any(tensor.is_complex() for tensor in tensors):
             # A complex product takes four real ones.
             name += COMPLEX

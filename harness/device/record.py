@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from harness.device.operator_names import held_by
+
 Worker = Literal["operator", "kernel", "copy"]
 WORKERS: tuple[Worker, ...] = get_args(Worker)
 
@@ -44,6 +46,11 @@ class Work:
     elements: int = 0
     multiplied: int = 0
     of_kernels: int = 0
+
+    @property
+    def held(self) -> int:
+        """The number of products of few bits that the `elements` of an operator may hold."""
+        return self.elements * held_by(self.name)
 
 
 class Record:

@@ -100,7 +100,7 @@ def judge_work(
     everything = [*before, *during]
     library = [work for work in everything if _is_library(work)]
     torch_products = sum(work.multiplied or work.elements for work in library)
-    torch_products += sum(work.elements for work in everything if _computes(work))
+    torch_products += sum(work.held for work in everything if _computes(work))
     has_kernels = any(work.worker == "kernel" for work in during)
     from_host = [*output_from_host_messages(during, output)]
     share = 0.0
@@ -110,7 +110,7 @@ def judge_work(
         *_of_library(library, need, source),
         *_of_operators(everything, torch_products, need if not library else None),
         *([] if has_kernels else [no_kernel(source)]),
-        *_of_lookups(everything, need),
+        *of_lookups(everything, need.products, need.numbers),
         *from_host,
         *operands_on_host_messages(
             during, _NUMBER_BYTES * need.inputs, _NUMBER_BYTES * (need.operands - need.inputs)
@@ -201,17 +201,22 @@ def _of_operators(everything: Iterable[Work], products: int, need: Need | None) 
         )
 
 
-def _of_lookups(everything: Iterable[Work], need: Need) -> Iterator[str]:
+def of_lookups(everything: Iterable[Work], products: int, numbers: int) -> Iterator[str]:
     """Yield a message if torch looked up more numbers than there are products.
 
     So many lookups may have done the work. A table can replace products and sums of numbers of a
-    few bits, with several lookups for each product.
+    few bits, with several lookups for each product. An element of 64 bits counts as several
+    numbers (`Work.held`).
+
+    Args:
+        everything: Operators, kernels and copies of the call.
+        products: Number of products that the output needs.
+        numbers: Number of elements of the inputs, the weights and the output.
     """
-    looked_up = sum(w.elements for w in everything if w.worker == "operator" and looks_up(w.name))
-    if looked_up > need.products + _MOST_PASSES * need.numbers:
+    looked_up = sum(w.held for w in everything if w.worker == "operator" and looks_up(w.name))
+    if looked_up > products + _MOST_PASSES * numbers:
         yield (
-            f"torch operators looked up {looked_up:,} numbers in tables, for "
-            f"{need.products:,} products"
+            f"torch operators looked up {looked_up:,} numbers in tables, for {products:,} products"
         )
 
 

@@ -24,6 +24,7 @@ from harness.judging.integrity import (
     CHECK,
     Judged,
     no_kernel,
+    of_lookups,
     operands_on_host_messages,
     output_from_host_messages,
     percent,
@@ -57,6 +58,7 @@ _OTHERS_FOR_ONE = 2
 # The host may read a few numbers that a kernel computed, and make a small output from them.
 _MOST_NUMBERS_BY_HOST = 16
 _MOST_BYTES_BY_HOST = 64
+_NUMBER_BYTES = 4
 _PRODUCTS, _CONVOLUTION, _LOOK_UP = "products", "convolution", "look-up"
 
 
@@ -123,7 +125,12 @@ def judge_operators(
         share = _share_of_kernels(essential, left, others) if has_kernels else 0.0
     is_left_by_name = bool(left) and min(left) >= _MOST_SHARE
     is_all = share == 0.0 and has_kernels and not is_left_by_name
+    products = sum(each.products for each in works)
+    # Numbers that the reference looks up itself are not products.
+    own_lookups = sum(each.elements for each in reference if _kind(each.name) == _LOOK_UP)
+    numbers = (operands.inputs + operands.weights) // _NUMBER_BYTES + output.numel() + own_lookups
     of_torch = [
+        *(of_lookups([*before, *during], products, numbers) if products else ()),
         *_of_left(left, essential, source),
         *_of_others(essential, ran, output, source, is_all=is_all),
         *([] if has_kernels else [no_kernel(source)]),
@@ -140,7 +147,7 @@ def judge_operators(
         _counts([*ran, *moved]),
         _counts(works),
         has_kernels,
-        is_whole=0 < sum(each.products for each in works) <= sum(each.multiplied for each in ran),
+        is_whole=0 < products <= sum(each.multiplied for each in ran),
         is_of_several=len(essential) > 1,
     )
     mostly = [each for each, part in zip(essential, left, strict=True) if part >= _MOST_SHARE]
@@ -257,13 +264,15 @@ def _left_to_torch(
             elements[kind] -= taken
             share = max(share, taken / each.elements)
         left[number] = share
-    # Other operators can also form products one by one, and sum them.
+    # Other operators can also form products one by one, or several in each number, and sum them.
     sums = (_PRODUCTS, _CONVOLUTION)
     spare = sum(count for kind, count in elements.items() if kind not in sums)
+    packed = sum(work.held - work.elements for work in ran if _kind(work.name) not in sums)
     for number, each in enumerate(essential):
         missing = round((1.0 - left[number]) * each.products)
-        if 0 < _MOST_SHARE * missing <= spare:
-            spare -= missing
+        if 0 < _MOST_SHARE * missing <= spare + packed:
+            spare -= max(0, missing - packed)
+            packed = max(0, packed - missing)
             left[number] = 1.0
     return left, max(0, spare)
 

@@ -36,6 +36,28 @@ def test_products_that_other_operators_form_are_left_to_torch(elements: int, sha
     assert judged.share == pytest.approx(share)
 
 
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [("aten::addcmul", FEATURES / (1 + FEATURES)), ("aten::addcmul (64-bit)", 1 / (1 + FEATURES))],
+    ids=["float32", "64 bits"],
+)
+def test_products_that_share_a_number_count_each(name: str, share: float) -> None:
+    """A number of 64 bits can hold six products, so it counts as six."""
+    during = (Work("operator", name, 1, PRODUCTS // 6), KERNEL)
+    judged = judge_operators(REFERENCE, OPERANDS, during, (), OUTPUT, None)
+    assert judged.share == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"), [("aten::take", False), ("aten::take (64-bit)", True)]
+)
+def test_table_of_products_is_told(name: str, is_told: bool) -> None:
+    """A linear layer fails if torch looks up more products in tables than the layer forms."""
+    during = (Work("operator", name, 1, PRODUCTS // 2), KERNEL)
+    judged = judge_operators(REFERENCE, OPERANDS, during, (), OUTPUT, None)
+    assert any("in tables" in each.message for each in judged.findings) == is_told
+
+
 def test_all_of_it_by_other_operators_is_too_much() -> None:
     """A submission fails if torch ran all of the reference's operators, by any names."""
     during = (
