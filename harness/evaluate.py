@@ -28,9 +28,10 @@ from harness.judging import own_size, verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
 from harness.judging.division import Division
+from harness.judging.unexplained import judge_growth
 from harness.messages.channel import Message
 from harness.preflight import prepare
-from harness.problems.grid import OWN, Case, Grid, at_native_size, own_and_smaller
+from harness.problems.grid import OWN, Case, Grid, at_native_size, half_as_large, own_and_smaller
 from harness.problems.one_namespace import names_not_shared, shared_constants, shared_in
 from harness.problems.problem import MOST_NUMBERS, Problem, load
 from harness.problems.search import Search
@@ -55,6 +56,8 @@ from harness.worker.supervisor import Deadlines, TimeLeft, Worker, WorkerFailure
 MAX_RESTARTS = 3
 # Limit of all calls of a check together, in budgets of one call.
 _CALLS_OF_A_CHECK = 32
+# The most times that a case beyond the budget is halved, until it is within the budget.
+_MOST_HALVINGS = 4
 # Limit of a submission's text in its report, in bytes.
 _MOST_SOURCE = 256 << 10
 # Errors of the machine, the reference or the user. All others are a submission's `error`. After an
@@ -431,10 +434,31 @@ class _Evaluation:
         else:
             outcome = self._converse(worker, case, self._call_budget)
             self._left -= outcome.spent
+            if outcome.is_over_budget:
+                outcome = self._explained(worker, outcome)
         if case.label in OWN:
             self._division = outcome.division
         report = replace(outcome.report, seconds=time.monotonic() - start)
         return replace(outcome, report=with_short_texts(report))
+
+    def _explained(self, worker: Worker, outcome: CaseOutcome) -> CaseOutcome:
+        """Return the outcome of a case beyond the budget, judged by the work of half its size.
+
+        If half the size exceeds the budget too, its half follows, and so on.
+        """
+        case = outcome.case
+        for _ in range(_MOST_HALVINGS):
+            half = half_as_large(self._problem, case, self._seed)
+            if half is None or self._left <= 0:
+                break
+            case = half
+            smaller = self._converse(worker, case, self._call_budget)
+            self._left -= smaller.spent
+            if smaller.worker_failed:
+                return replace(outcome, worker_failed=True)
+            if not smaller.is_over_budget:
+                return judge_growth(outcome, smaller, self._call_budget)
+        return outcome
 
     def _check_own(self, worker: Worker, case: Case) -> CaseOutcome:
         """Check the reference's own configuration, at reduced sizes first.

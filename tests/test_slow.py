@@ -10,10 +10,11 @@ from harness.evaluate import evaluate
 from harness.problems.discovery import discover
 from harness.problems.grid import OWN, cases_for
 from harness.problems.problem import load
-from harness.records.report import Report
+from harness.records.report import Report, Verdict
 from tests.support import REFERENCE, ROOT, harness, request_for
 
 SCANS = ROOT / "tests" / "slow" / "scans_the_input.py"
+BURNS_WHERE_WRONG = ROOT / "tests" / "slow" / "burns_where_wrong.py"
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 LONG = "k3-s1-b1x1x65539-to1"
 INSTEAD = "k3-s1-b1x1x259-to256"
@@ -60,6 +61,38 @@ def test_who_leaves_out_much_does_not_pass() -> None:
     assert report.verdict == "unsupported"
     assert report.own_configuration == "passed"
     assert report.message.startswith("the simulator is too slow for it: not run: more than ")
+
+
+IN_16_BITS = "const unsigned short index = blockIdx.x * blockDim.x + threadIdx.x;"
+IN_15_BITS = "const int index = (blockIdx.x * blockDim.x + threadIdx.x) & 0x7fff;"
+HALF = "with inputs of (1, 1, 32770): "
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("index", "verdict", "message"),
+    [
+        (IN_16_BITS, "unsupported", "times the work that inputs of (1, 1, 32770) take"),
+        (IN_15_BITS, "failed", HALF),
+    ],
+    ids=["16 bits", "15 bits"],
+)
+def test_loop_that_hides_a_mistake_is_told(
+    tmp_path: Path, index: str, verdict: Verdict, message: str
+) -> None:
+    """A case beyond the budget is not left out if half of its size takes a small part of it.
+
+    The kernel is wrong for more than 65,536 outputs, and loops in vain there. With an index of 15
+    bits, it is wrong at half the size too, and fails.
+    """
+    path = tmp_path / BURNS_WHERE_WRONG.name
+    text = BURNS_WHERE_WRONG.read_text()
+    assert IN_16_BITS in text
+    path.write_text(text.replace(IN_16_BITS, index))
+    report = evaluate(request_for(path, PROBLEM, LONG, call_budget=2 * 10**8))
+    case = report.case(LONG)
+    assert case.verdict == verdict, case.message
+    assert message in case.message
 
 
 SQUARE = """

@@ -33,6 +33,7 @@ from harness.judging.kept_bits import Rounding
 from harness.judging.layouts import WORDS, claims_to_handle
 from harness.judging.operator_work import Operands
 from harness.judging.picture import WrongOutput
+from harness.judging.repetition import Repetition
 from harness.judging.sample import as_parts, caused_alone, why_untold
 from harness.judging.vast import describe_missing_parts, judge_parts
 from harness.messages.channel import Message
@@ -56,7 +57,7 @@ from harness.problems.vast import VAST
 from harness.records.comparison import PRECISIONS, Comparison, Mismatch, Precision
 from harness.records.findings import describe_finding, failing_findings, merge_findings
 from harness.records.report import CaseReport, not_run
-from harness.simulator.counters.totals import KernelProfile, kernel_profile, totals
+from harness.simulator.counters.totals import KernelProfile, Totals, kernel_profile, totals
 from harness.simulator.native.bindings import UNWRITTEN
 from harness.worker.answers import findings_of
 from harness.worker.supervisor import Step, Worker, WorkerFailure
@@ -103,6 +104,7 @@ class CaseOutcome:
             rounding.
         division: How the case's work is divided between torch and the submission's kernels; None
             unless the case passed.
+        is_over_budget: True if a call exceeded the instruction budget.
     """
 
     report: CaseReport
@@ -117,6 +119,12 @@ class CaseOutcome:
     spent: int = 0
     roundings: tuple[Rounding, ...] = ()
     division: Division | None = None
+    is_over_budget: bool = False
+
+    @property
+    def spent_on_a_call(self) -> int:
+        """The mean number of thread-instructions of the case's judged calls."""
+        return self.spent // max(1, len(self.report.errors))
 
 
 class CaseCheck:
@@ -176,6 +184,7 @@ class CaseCheck:
         # Why torch does the work in this case, though not in the own configuration.
         self._fallback = ""
         self._calls = calls_for(problem, case)
+        self._repetition = Repetition(self._calls)
         self._is_on_gpu = oracle_device.type == "cuda"
         self._is_own = case.label in OWN
         # Above this size, drawing on the CPU takes minutes.
@@ -189,7 +198,7 @@ class CaseCheck:
 
     def run(self) -> CaseOutcome:
         """Construct the model, make every call, and judge the outputs."""
-        worker_failed = False
+        worker_failed, is_over_budget = False, False
         wrong_inputs = ""
         try:
             self._construct()
@@ -198,6 +207,8 @@ class CaseCheck:
             self._take(fault.findings)
             self._note_missing_output()
             report = self._stopped_report(fault.stop)
+            # In a sample of blocks, a case is also not run if its outputs cannot be judged.
+            is_over_budget = report.verdict == "not run" and self._sample is None
         except WorkerFailure as failure:
             worker_failed = True
             report = self._stopped_report(self._why(failure))
@@ -222,6 +233,7 @@ class CaseCheck:
             self._spent,
             tuple(self._roundings),
             self._division if report.verdict == "passed" else None,
+            is_over_budget,
         )
 
     def _run_calls(self) -> None:
@@ -306,11 +318,13 @@ class CaseCheck:
         # less. A repeated call is counted too, since a submission that caches its outputs does less
         # there.
         is_first = call.kind == "first" and call.run == runs_for(self._problem)[0]
-        is_again = call.kind == "again" and call.run.is_plain
+        is_compared = self._repetition.includes(call)
         is_whole = not self._is_on_gpu and self._sample is None
-        counted = self._is_own and (is_first or is_again) and is_whole
-        # Atomic sums of floats may have another result in another order of blocks and warps.
-        how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if call.kind == "again" else {}
+        counted = self._is_own and (is_first or is_compared) and is_whole
+        # Atomic sums of floats may have another result in another order of blocks and warps. The
+        # counters of two calls in different orders may differ too, where blocks wait for others.
+        is_in_other_order = call.kind == "again" or call is self._repetition.control
+        how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if is_in_other_order else {}
         # If the inputs never moved, a captured graph that replays old addresses would pass.
         how["in_new_memory"] = call.kind == "touched"
         how["is_last"] = call is self._calls[-1]
@@ -327,10 +341,21 @@ class CaseCheck:
         if counted:
             kernels = _counted(answer)
             self._kernels = kernels if is_first else self._kernels
-            when = "" if is_first else "when the same inputs were given again, "
-            found = judge_arithmetic(self._own_work.need, totals(kernels).flop, when)
+            found = self._judge_counters(call, totals(kernels))
             self._take_work(found, findings_of(answer))
         return answer
+
+    def _judge_counters(self, call: Call, counted: Totals) -> tuple[Finding, ...]:
+        """Judge the arithmetic of a call; add a further call if a repeated call did less."""
+        when = "when the same inputs were given again, " if call.kind == "again" else ""
+        found = judge_arithmetic(self._own_work.need, counted.flop, when)
+        if not self._repetition.includes(call):
+            return found
+        kept = self._repetition.add(call, counted)
+        if call.kind == "again" and self._repetition.control:
+            after = self._calls.index(call) + 1
+            self._calls = (*self._calls[:after], self._repetition.control, *self._calls[after:])
+        return (*found, *kept)
 
     def _judge(
         self, call: Call, values: Values, answer: Message, digests: Mapping[str, str]

@@ -8,6 +8,7 @@ around the integers in the submission's text, and a few are random.
 
 import hashlib
 import json
+import math
 import random
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,8 @@ _FEW_MULTIPROCESSORS = 2
 # may omit arguments. It also means that a mistyped id of a grid's case is not taken for another
 # case.
 _SEARCHED = "search-"
+# Of a configuration whose work is about half, the least and the largest share of the work.
+_HALF = (0.25, 0.75)
 
 _REDUCED_BATCH = 2
 _REDUCED_LENGTH = 64
@@ -267,6 +270,38 @@ def searched_case(problem: Problem, configuration: Configuration, seed: int) -> 
         family=problem.family.name,
         constructor_call=ConstructorCall((), dict(configuration.arguments)),
     )
+
+
+def half_as_large(problem: Problem, case: Case, seed: int) -> Case | None:
+    """Return a case like another one, with one of its sizes halved; None if none is found.
+
+    Args:
+        problem: The reference.
+        case: One of its cases.
+        seed: The report's main seed.
+    """
+    family = problem.family
+    least, most = (share * family.work(case) for share in _HALF)
+    smaller = (
+        each for each in family.simpler(case, case.arguments) if least <= family.work(each) <= most
+    )
+    # The size of an input explains the work of a slow kernel more often than a filter's does.
+    half = min(smaller, key=_numbers, default=None) or _with_half_a_constant(problem, case)
+    return searched_case(problem, half, seed) if half else None
+
+
+def _numbers(configuration: Configuration) -> int:
+    return sum(map(math.prod, configuration.input_shapes))
+
+
+def _with_half_a_constant(problem: Problem, case: Case) -> Configuration | None:
+    """Return a case's configuration with its largest constant halved, if the reference takes it."""
+    sizes = ProblemSizes(problem, frozenset(case.arguments))
+    constants = {**sizes.constants, **case.constants}
+    name = max(constants, key=lambda each: constants[each], default=None)
+    if name is None:
+        return None
+    return sizes.configuration({**constants, name: constants[name] // 2})
 
 
 def case_called(problem: Problem, submission: Submission, name: str, seed: int) -> Case | None:

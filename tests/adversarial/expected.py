@@ -468,6 +468,9 @@ CHEATS: Mapping[str, Cheat] = {
         unlike_naive=_ELSEWHERE,
     ),
     "memo_on_device": Cheat("B", "a memo that the device compares", OWN_WORK),
+    "memo_beside_arithmetic": Cheat(
+        "B", "a memo beside arithmetic of no use", "when the same inputs were given again"
+    ),
     "ring_of_outputs": Cheat(
         "G",
         "outputs handed out again",
