@@ -16,6 +16,9 @@ CHECK_SECONDS = 1800.0
 BUILD_SECONDS = 1800.0
 """Limit in seconds of all builds of a check together."""
 
+JUDGING_SECONDS = 600.0
+"""Limit in seconds of the harness's own work on the outputs of one call."""
+
 CALL_BUDGET = 6 * 10**9
 """Limit of one call in thread-instructions; the simulator executes about 10**9 a second."""
 

@@ -549,7 +549,15 @@ class _Evaluation:
             try:
                 self._hold(size)
                 check = CaseCheck(
-                    problem, case, worker, device, budget, self._problem, sample, self._division
+                    problem,
+                    case,
+                    worker,
+                    device,
+                    budget,
+                    self._problem,
+                    sample,
+                    self._division,
+                    self._deadlines.judgement,
                 )
                 return check.run()
             except (torch.OutOfMemoryError, DriverError) as error:

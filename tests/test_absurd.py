@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.evaluate import evaluate
 from harness.finding import Finding
 from harness.judging.verdict import of_own_error
 from harness.records.limits import MOST_OF_A_REPORT, limited
 from harness.records.report import Report
-from tests.support import ROOT, Outcome, case, harness, report, reports
+from harness.worker.supervisor import Deadlines
+from tests.support import ROOT, Outcome, case, harness, report, reports, request_for
 
 REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
 
@@ -102,6 +104,18 @@ def test_only_the_submissions_are_wrong(outcome: Outcome) -> None:
     assert outcome.status == 1
     assert "Traceback" not in outcome.err
     assert max(map(len, outcome.err.splitlines())) < 2_000
+
+
+@pytest.mark.thorough
+def test_judgement_has_a_deadline() -> None:
+    """A case whose outputs take the judge longer than its deadline is an error."""
+    submission = ROOT / "submissions" / "flat_index.py"
+    problem = ROOT / "reference" / "conv_transpose1d.py"
+    deadlines = Deadlines(judgement=0.0)
+    request = request_for(submission, problem, "k2-s3-b1x3x17-to8", deadlines=deadlines)
+    (found,) = evaluate(request).cases
+    assert found.verdict == "error"
+    assert found.message == "the judgement of its outputs took more than 0 seconds"
 
 
 def test_report_of_many_long_cases_is_cut() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,10 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from harness.defaults import JUDGING_SECONDS
 from harness.finding import Finding
 from harness.gpu.reference_time import reference_seconds
 from harness.judging import verdict
 from harness.judging.answered import Output, OwnWork, describe_unwritten, outputs_of, wrong_kind
+from harness.judging.aside import Aside
 from harness.judging.causes import (
     causes_first,
     counted,
@@ -140,6 +141,7 @@ class CaseCheck:
         own: Problem | None = None,
         sample: int | None = None,
         division: Division | None = None,
+        judging_seconds: float = JUDGING_SECONDS,
     ) -> None:
         """Prepare the check.
 
@@ -153,7 +155,9 @@ class CaseCheck:
             sample: Seed that selects the thread blocks to run; None to run all blocks.
             division: How the submission divides the work between torch and its kernels in the
                 problem's own configuration; None unless that configuration passed.
+            judging_seconds: Deadline of the judgement of one call's outputs.
         """
+        self._judging_seconds = judging_seconds
         self._problem = problem
         self._own = own or problem
         self._case = case
@@ -239,12 +243,10 @@ class CaseCheck:
     def _run_calls(self) -> None:
         """Make each call, and judge its answer while the worker makes the next one.
 
-        Judgements run one at a time, in the order of the calls. Exceptions of a judgement are
-        raised here.
+        Exceptions of a judgement are raised here.
         """
         sent = None
-        with ThreadPoolExecutor(1, thread_name_prefix="judge") as aside:
-            judged: Future[None] | None = None
+        with Aside(self._judging_seconds) as aside:
             for call in self._bearable_calls():
                 known = self._drawn.get(call.run.weights)
                 values = values_of_call(
@@ -255,22 +257,17 @@ class CaseCheck:
                     self._weights = self._conversation.send_weights(values.weights)
                     sent = call.run.weights
                 if call.kind == "arranged":
-                    if judged:
-                        judged.result()
-                        judged = None
+                    aside.finish()
                     if self._is_amiss or not self._takes(call, values):
                         return
                     continue
                 answer = self._forward(call, values)
-                if judged:
-                    judged.result()
-                judged = aside.submit(self._judge, call, values, answer, self._weights)
+                aside.start(self._judge, call, values, answer, self._weights)
                 if self._is_on_gpu:
                     # Values may take gigabytes, so those of two calls are not kept at once.
-                    judged.result()
+                    aside.finish()
                     del values, answer
-            if judged:
-                judged.result()
+            aside.finish()
 
     def _bearable_calls(self) -> Iterator[Call]:
         """Yield the case's calls; skip most once the simulator has executed many instructions.

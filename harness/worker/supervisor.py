@@ -21,7 +21,7 @@ from typing import IO, Any, Literal, NoReturn, Self
 
 import torch
 
-from harness.defaults import BUILD_SECONDS, CHECK_SECONDS, STEP_SECONDS
+from harness.defaults import BUILD_SECONDS, CHECK_SECONDS, JUDGING_SECONDS, STEP_SECONDS
 from harness.messages.channel import (
     MAX_TENSOR_BYTES,
     Answer,
@@ -63,6 +63,7 @@ class Deadlines:
         all_steps: Limit for all steps of a check together, even if the worker was replaced. The
             starts of workers do not count.
         all_builds: Limit for all builds of a check together.
+        judgement: Limit for the judgement of one call's outputs, in which no worker takes part.
     """
 
     start: float = 120.0
@@ -71,6 +72,7 @@ class Deadlines:
     first_call: float = 300.0
     all_steps: float = CHECK_SECONDS
     all_builds: float = BUILD_SECONDS
+    judgement: float = JUDGING_SECONDS
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Self:
