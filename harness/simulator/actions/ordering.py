@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 Lanes = npt.NDArray[np.int64]
 
-_ATOMIC = 3
+_ATOMIC = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Agent:
             0xFFFE means copies that this thread itself waits for.
         clock: The agent's clock at the access. It counts the phases of an mbarrier, or a
             warpgroup's groups of `wgmma` instructions.
-        how: The kind of access: 0 is plain, 3 is atomic.
+        how: The kind of access: 0 is plain, 7 is atomic for the whole device.
     """
 
     number: int

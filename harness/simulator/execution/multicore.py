@@ -132,7 +132,7 @@ def why_all_blocks(program: Program) -> str:
     The possible reasons are those of `why_one_core`, and strong accesses outside shared memory
     (such as volatile, relaxed or acquire). Through these, a block may wait for another block.
     """
-    may_wait = any(access.how for access in _not_of_shared(program))
+    may_wait = any(access.is_strong for access in _not_of_shared(program))
     return why_one_core(program) or ("it may wait for what other blocks write" if may_wait else "")
 
 

@@ -102,7 +102,7 @@ class Shape(Structure):
         address_width: Bytes of the address register: 4 or 8.
         offset: Bytes that are added to the address register.
         site: Index of the instruction in `Compiler.sites`.
-        how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC of race.h.
+        how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC of race.h, with or without RACE_WIDE.
         once: 1 if all threads load from one address, so that one load serves all threads.
     """
 

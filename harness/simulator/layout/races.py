@@ -19,6 +19,8 @@ from harness.simulator.layout.structure import (
 
 SLOTS = 3
 """Slots of a cell: one for the last plain writer, and two for readers or strong writers."""
+PUBLICATIONS = 4
+"""How many fences are remembered for each warp."""
 
 
 @structure("sim_actor")
@@ -27,7 +29,7 @@ class Actor(Structure):
 
     Attributes:
         site: Index of the instruction in `Compiler.sites`.
-        how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC of race.h.
+        how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC of race.h, with or without RACE_WIDE.
         agent: Number of the agent in its block. RACE_THREAD means the thread itself.
             RACE_COPIES means asynchronous copies for which only this thread can wait.
         clock: The agent's clock at the access.
@@ -123,13 +125,81 @@ class Log(Structure):
     limit: U32
 
 
+@structure("sim_publication")
+class Publication(Structure):
+    """A fence that has published a warp's accesses.
+
+    Attributes:
+        clock: The clock of the warp up to which its accesses precede the fence.
+        time: The number of the fence in the launch. It is 0 if the fence is one of the first, of
+            which only the last clock is remembered.
+    """
+
+    clock: U32
+    time: U32
+
+
+@structure("sim_reach")
+class Reach(Structure):
+    """The fences that a warp has executed, and those whose flags it has read.
+
+    All times are numbers of fences in the launch; 0 means none. Barriers pass them on to the other
+    warps of the block.
+
+    Attributes:
+        fenced: Time of the latest fence.
+        fenced_in_block: Time of the latest fence, including fences of block scope.
+        acquired: Accesses that were published to other blocks up to this time are ordered before
+            the warp's present accesses.
+        acquired_in_block: As `acquired`, for accesses of the warp's own block.
+    """
+
+    fenced: U32
+    fenced_in_block: U32
+    acquired: U32
+    acquired_in_block: U32
+
+
+@structure("sim_flag")
+class Flag(Structure):
+    """A word of memory by which threads tell each other that data is ready.
+
+    Attributes:
+        key: The address of the word, or 0 if this place of the table is free.
+        of_device: The time of the latest fence before a store of the flag, for other blocks.
+        in_block: The time of the latest fence before a store of the flag, for the same block.
+    """
+
+    key: U64
+    of_device: U32
+    in_block: U32
+
+
+@structure("sim_flags")
+class Flags(Structure):
+    """The flags of a launch.
+
+    Attributes:
+        table: Address of an array of `Flag`. The element after the last stands for all flags that
+            find no place in it.
+        size: Number of elements of the array without that one, a power of two.
+        time: Number of fences so far.
+        unused: Padding.
+    """
+
+    table: Annotated[Address, pointer("sim_flag")]
+    size: U64
+    time: U32
+    unused: U32
+
+
 @structure("sim_race")
 class Race(Structure):
     """The state of race detection for a chunk (blocks that are simulated together).
 
     A cell remembers the last accesses of a few bytes. An agent is an asynchronous unit, such as the
     copies that an mbarrier counts. All chunks of a launch share the cells of global memory,
-    `released`, `areas` and `log`. A pointer field points to an array.
+    `published`, `flags`, `areas` and `log`. A pointer field points to an array.
 
     Attributes:
         first_thread: Number in the launch of the chunk's first thread.
@@ -150,13 +220,11 @@ class Race(Structure):
             with the warp's own reads. UINT32_MAX means that no such clock is known.
         seen: For each warp w and each warp v of its block, the clock up to which accesses of v are
             ordered before w's present accesses.
-        released: For each warp of the grid, the clock up to which the warp's accesses precede a
-            fence, so that other blocks can see them.
-        released_in_block: As `released`, but also for a fence of block scope (`.cta`), which only
-            orders the accesses for threads of the same block.
-        acquired: One element for each warp; only the element of a block's first warp is used. This
-            element is 1 if the block has executed an atomic or a strong load (such as a volatile
-            load). The block may then have read a flag of another block.
+        flags: The flags of the launch, or NULL if the kernel has no fence.
+        published: For each warp of the grid, its last `Publication`s to other blocks.
+        published_in_block: For each warp of the chunk, its last `Publication`s to its own block,
+            including those by fences of block scope (`.cta`).
+        reach: For each warp of the chunk, the fences that it has executed or acquired.
         agents_seen: For each warp and each agent of its block, the clock up to which accesses of
             the agent are ordered before the warp's present accesses.
         agents_released: For each agent of each block, the clock up to which the agent's accesses
@@ -183,9 +251,10 @@ class Race(Structure):
     floor: Annotated[Address, pointer("uint32_t")]
     apart: Annotated[Address, pointer("uint32_t")]
     seen: Annotated[Address, pointer("uint32_t")]
-    released: Annotated[Address, pointer("uint32_t")]
-    released_in_block: Annotated[Address, pointer("uint32_t")]
-    acquired: Annotated[Address, pointer("uint8_t")]
+    flags: Annotated[Address, pointer("sim_flags")]
+    published: Annotated[Address, pointer("sim_publication")]
+    published_in_block: Annotated[Address, pointer("sim_publication")]
+    reach: Annotated[Address, pointer("sim_reach")]
     agents_seen: Annotated[Address, pointer("uint32_t")]
     agents_released: Annotated[Address, pointer("uint32_t")]
     shared: Annotated[Address, pointer("sim_race_cell")]

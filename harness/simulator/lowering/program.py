@@ -23,7 +23,7 @@ ATOMICS: Mapping[str, int] = {
 }
 """Atomic operations and their numbers in atomic.c."""
 
-_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+_STRONG = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cv"})
 
 
 COPY = "asynchronous copy"
@@ -111,10 +111,28 @@ class Access:
 
     @property
     def how(self) -> int:
-        """Kind of the access for race detection: 0 plain, 1 strong, 3 atomic, as in race.h."""
-        if self.operation:
-            return 3
-        return int(not _STRONG.isdisjoint(self.instruction.modifiers))
+        """Kind of the access for race detection, as in race.h.
+
+        The value is 0 for a plain access, 1 for a strong one, and 3 for an atomic one. 4 is added
+        for a strong or atomic access whose scope is more than one block.
+        """
+        if not self.is_strong and not (self.targets and "cg" in self.instruction.modifiers):
+            return 0
+        return (3 if self.operation else 1) + 4 * (not self.is_of_block)
+
+    @property
+    def is_strong(self) -> bool:
+        """True if the memory model counts the access as strong, such as a volatile load.
+
+        A load that bypasses the first cache (`__ldcg`) is not strong. Race detection takes it for
+        strong, because it sees what other blocks have stored, and kernels wait for flags by it.
+        """
+        return bool(self.operation) or not _STRONG.isdisjoint(self.instruction.modifiers)
+
+    @property
+    def is_of_block(self) -> bool:
+        """True if the scope of a strong access is its block; a cluster is one block here."""
+        return not {"cta", "cluster"}.isdisjoint(self.instruction.modifiers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
  * bytes that nothing has written, and for races. */
 #include "access.h"
 
+#include "flags.h"
 #include "locate.h"
 #include "profile.h"
 
@@ -138,7 +139,8 @@ int64_t sim_load(const sim_shape *shape, const sim_spaces *spaces, const int64_t
                  uint64_t count, const void *addresses, uint32_t address_stride, uint8_t *first,
                  uint8_t *second, uint8_t *third, uint8_t *fourth) {
     uint8_t *targets[4] = {first, second, third, fourth};
-    if (shape->how) sim_race_acquire(spaces, lanes, count);
+    if (shape->how)
+        sim_flags_access(spaces, shape, lanes, count, addresses, address_stride, FLAG_READ);
     if (spaces->profile)
         sim_profile_access(spaces, shape, 1, lanes, count, addresses, address_stride);
 #define LOAD(space, width, elements, register_width)                                             \
@@ -156,6 +158,8 @@ int64_t sim_store(const sim_shape *shape, sim_spaces *spaces, const int64_t *lan
     const uint8_t *sources[4] = {first, second, third, fourth};
     const uint32_t source_strides[4] = {strides & 1, strides >> 1 & 1, strides >> 2 & 1,
                                         strides >> 3 & 1};
+    if (shape->how)
+        sim_flags_access(spaces, shape, lanes, count, addresses, address_stride, FLAG_WRITE);
     if (spaces->profile)
         sim_profile_access(spaces, shape, 0, lanes, count, addresses, address_stride);
 #define STORE(space, width, elements, register_width)                                            \

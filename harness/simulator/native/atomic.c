@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "flags.h"
 #include "locate.h"
 #include "profile.h"
 
@@ -119,7 +120,8 @@ int64_t sim_atomic(const sim_shape *shape, sim_spaces *spaces, const int64_t *la
     int64_t faults = 0;
     uint64_t changes = 0;
     uint32_t width = shape->width;
-    sim_race_acquire(spaces, lanes, count);
+    sim_flags_access(spaces, shape, lanes, count, addresses, address_stride,
+                     FLAG_READ | FLAG_WRITE);
     if (spaces->profile)
         sim_profile_access(spaces, shape, 0, lanes, count, addresses, address_stride);
     for (uint64_t i = 0; i < count; i++) {

@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "access.h"
+#include "flags.h"
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define RARELY(condition) __builtin_expect((condition) != 0, 0)
@@ -40,26 +41,12 @@ static int share_warp(const sim_race *race, uint32_t one, uint32_t two) {
     return race->warp_of[one - first] == race->warp_of[two - first];
 }
 
-/* Return whether another thread's access was handed over by a fence and a flag.
- *
- * A fence publishes the clocks of its warp. A block that has read any flag is ordered after them.
- * The detector does not follow which flag was read. So it accepts synchronisation that is written
- * by hand, at the price of missing some that is wrong. */
-static int handed_over(const sim_race *race, uint32_t thread, uint32_t clock, uint32_t here) {
-    uint32_t start = race->block_start[here];
-    if (!race->released || !race->acquired[start]) return 0;
-    uint64_t block = thread / race->threads;
-    uint64_t warp = block * race->warps + thread % race->threads / 32;
-    int in_block = block == race->first_thread / race->threads + start / race->warps;
-    return clock <= (in_block ? race->released_in_block : race->released)[warp];
-}
-
 /* Return whether an agent's work has been waited for, by this warp or by one that it has
  * synchronised with since. */
 static int is_waited_for(const sim_race *race, uint32_t agent, uint32_t clock, uint32_t here) {
     if (agent >= race->agents) return 0;
     if (clock <= race->agents_seen[(uint64_t)here * race->agents + agent]) return 1;
-    if (!race->released || !race->acquired[race->block_start[here]]) return 0;
+    if (!race->flags || !race->reach[here].acquired_in_block) return 0;
     uint64_t block = here / race->warps;
     return clock <= race->agents_released[block * race->agents + agent];
 }
@@ -78,7 +65,7 @@ static int is_ordered(const sim_race *race, uint32_t who, uint32_t clock, uint64
             clock <= race->seen[(uint64_t)here * race->warps + there - start])
             return 1;
     }
-    return handed_over(race, who, clock, here);
+    return race->flags && sim_flags_hand_over(race, who, clock, here);
 }
 
 /* Add an event to the log, or count it if a race of the same kind between its places is there. */
@@ -120,6 +107,12 @@ static ALWAYS_INLINE int is_live(const sim_race *race, const sim_race_cell *cell
     return clock >= mine->since;
 }
 
+/* Return whether the scope that two strong accesses share includes both of their threads. */
+static ALWAYS_INLINE int is_in_scope(const sim_race *race, uint32_t both, uint32_t one,
+                                     uint32_t two) {
+    return both & RACE_WIDE || one / race->threads == two / race->threads;
+}
+
 /* Report a race between the current access and a slot's, if there is one.
  *
  * A write of the same value is information only. A race within a warp, which a __syncwarp() would
@@ -131,7 +124,9 @@ static ALWAYS_INLINE void meet(sim_race *race, const sim_race_cell *cell, uint32
     if (is_ordered(race, who, cell->clock[slot], mine->lane)) return;
     int in_warp = share_warp(race, who, me(race, mine));
     uint32_t both = their_how & mine->actor.how;
-    if (both && (!in_warp || both == RACE_ATOMIC)) return;
+    if (both & RACE_STRONG && is_in_scope(race, both, thread_of(race, who), me(race, mine)) &&
+        (!in_warp || (both & RACE_ATOMIC) == RACE_ATOMIC))
+        return;
     uint32_t severity = same_value ? RACE_INFO : in_warp ? RACE_WARNING : RACE_ERROR;
     note(race->log, (sim_race_event){mine->actor.site, cell->site[slot], me(race, mine),
                                      thread_of(race, who), kind, severity, who >> 31, 0,
@@ -203,20 +198,23 @@ static ALWAYS_INLINE void keep_strong_writer(const sim_race *race, sim_race_cell
     cell->how[0] = cell->how[1];
 }
 
-static inline uint32_t other_how(const sim_race_cell *cell) { return cell->how[1] & RACE_ATOMIC; }
+static inline uint32_t other_how(const sim_race_cell *cell) { return cell->how[1] & RACE_HOW; }
 
-void sim_race_acquire(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
-    sim_race *race = spaces->race;
-    if (!race) return;
-    for (uint64_t i = 0; i < count; i++)
-        race->acquired[race->block_start[race->warp_of[lanes ? (uint64_t)lanes[i] : i]]] = 1;
+/* Return whether an atomic in SLOT_READER precedes a plain write, because the later one in SLOT_OTHER
+ * does: an atomic reads what the one before it has written. So the last block may reset a counter. */
+static ALWAYS_INLINE int follows_atomics(const sim_race *race, const sim_race_cell *cell,
+                                         access *mine) {
+    uint32_t both = cell->how[0] & cell->how[1], who = cell->who[SLOT_OTHER];
+    if (mine->actor.how || !(both & WRITES) || (both & RACE_ATOMIC) != RACE_ATOMIC) return 0;
+    if (!is_live(race, cell, SLOT_OTHER, mine)) return 0;
+    return who == me(race, mine) || is_ordered(race, who, cell->clock[SLOT_OTHER], mine->lane);
 }
 
 /* Check a read against all writers that the cell remembers. */
 static ALWAYS_INLINE void meet_writers(sim_race *race, const sim_race_cell *cell, access *mine) {
     meet(race, cell, SLOT_WRITER, RACE_PLAIN, mine, READ_AFTER_WRITE, 0);
     if (cell->how[0] & WRITES)
-        meet(race, cell, SLOT_READER, cell->how[0] & RACE_ATOMIC, mine, READ_AFTER_WRITE, 0);
+        meet(race, cell, SLOT_READER, cell->how[0] & RACE_HOW, mine, READ_AFTER_WRITE, 0);
     if (cell->how[1] & WRITES)
         meet(race, cell, SLOT_OTHER, other_how(cell), mine, READ_AFTER_WRITE, 0);
 }
@@ -235,8 +233,9 @@ static ALWAYS_INLINE void write_cells(sim_race *race, sim_race_cell *cells, uint
         sim_race_cell *cell = &cells[i];
         int other_writes = cell->how[1] & WRITES;
         meet(race, cell, SLOT_WRITER, RACE_PLAIN, mine, WRITE_AFTER_WRITE, same);
-        meet(race, cell, SLOT_READER, cell->how[0] & RACE_ATOMIC, mine,
-             cell->how[0] & WRITES ? WRITE_AFTER_WRITE : WRITE_AFTER_READ, 0);
+        if (!follows_atomics(race, cell, mine))
+            meet(race, cell, SLOT_READER, cell->how[0] & RACE_HOW, mine,
+                 cell->how[0] & WRITES ? WRITE_AFTER_WRITE : WRITE_AFTER_READ, 0);
         meet(race, cell, SLOT_OTHER, other_how(cell), mine,
              other_writes ? WRITE_AFTER_WRITE : WRITE_AFTER_READ, other_writes && same);
         if (mine->actor.how) {
@@ -314,52 +313,6 @@ void sim_race_warp_sync(const sim_spaces *spaces, const int64_t *lanes, uint64_t
     }
 }
 
-/* Publish the clocks of agents that a warp has seen to its whole block. */
-static void release_agents(sim_race *race, uint32_t warp) {
-    uint64_t agents = race->agents;
-    for (uint64_t a = 0; a < agents; a++) {
-        uint32_t *released = &race->agents_released[warp / race->warps * agents + a];
-        uint32_t seen = race->agents_seen[warp * agents + a];
-        if (seen > *released) *released = seen;
-    }
-}
-
-static void raise_to(uint32_t *clock, uint32_t seen) {
-    if (seen > *clock) *clock = seen;
-}
-
-/* Execute a fence: publish the clocks of these threads' warps, and the clocks that they have seen,
- * to the block's other warps and, unless the fence is of block scope, to other blocks. */
-static void publish(const sim_spaces *spaces, const int64_t *lanes, uint64_t count, int in_block) {
-    sim_race *race = spaces->race;
-    if (!race || !race->released) return;
-    uint32_t last = UINT32_MAX;
-    uint64_t first_warp = (uint64_t)(race->first_thread / race->threads) * race->warps;
-    for (uint64_t i = 0; i < count; i++) {
-        uint32_t warp = race->warp_of[lanes ? (uint64_t)lanes[i] : i];
-        if (warp == last) continue;
-        last = warp;
-        uint32_t start = race->block_start[warp];
-        for (uint32_t j = 0; j < race->warps; j++) {
-            uint64_t other = first_warp + start + j;
-            uint32_t seen = start + j == warp ? race->now[warp]
-                                              : race->seen[(uint64_t)warp * race->warps + j];
-            raise_to(&race->released_in_block[other], seen);
-            if (!in_block) raise_to(&race->released[other], seen);
-        }
-        release_agents(race, warp);
-        race->now[warp]++;
-    }
-}
-
-void sim_race_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
-    publish(spaces, lanes, count, 0);
-}
-
-void sim_race_block_fence(const sim_spaces *spaces, const int64_t *lanes, uint64_t count) {
-    publish(spaces, lanes, count, 1);
-}
-
 /* Merge the clocks of agents that the warps of a block have seen; with `present`, only of those
  * warps. */
 static void join_agents(sim_race *race, uint32_t start, const uint8_t *present) {
@@ -387,6 +340,7 @@ static void join_all(sim_race *race, uint32_t start) {
             race->seen[(uint64_t)w * race->warps + j] = clock;
     }
     join_agents(race, start, NULL);
+    sim_flags_join(race, start, NULL);
 }
 
 /* Order those warps of a block that have `present` set at a barrier, by merging the clocks that
@@ -407,6 +361,7 @@ static void join(sim_race *race, uint32_t start, const uint8_t *present) {
     for (uint32_t p = 0; p < warps; p++)
         if (present[p]) advance(race, start + p);
     join_agents(race, start, present);
+    sim_flags_join(race, start, present);
 }
 
 /* Order the threads set in `at`, or all if it is NULL, at a barrier. With `whole`, which a NULL

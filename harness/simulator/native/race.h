@@ -29,9 +29,11 @@
 
 #include "layout.h"
 
-/* The kind of an access: volatile, relaxed, acquire and release are strong. Two strong accesses do
- * not race with each other, except within a warp if one of them is not atomic. */
-enum { RACE_PLAIN = 0, RACE_STRONG = 1, RACE_ATOMIC = 3 };
+/* The kind of an access: volatile, relaxed, acquire and release are strong. RACE_WIDE is added if
+ * its scope is more than one block. Two strong accesses do not race with each other, except
+ * - within a warp, if one of them is not atomic;
+ * - between blocks, if the scope of one of them is its block. */
+enum { RACE_PLAIN = 0, RACE_STRONG = 1, RACE_ATOMIC = 3, RACE_WIDE = 4, RACE_HOW = 7 };
 
 /* Slots of a cell: the last plain writer, and two readers or strong writers. */
 enum { SLOT_WRITER, SLOT_READER, SLOT_OTHER };
@@ -65,9 +67,6 @@ typedef struct sim_race_access {
 
 /* Return the cells of the allocation that starts at `start`, or NULL if it is not checked. */
 sim_race_cell *sim_race_cells(const sim_race *race, uint64_t start);
-struct sim_spaces;
-/* Record that the threads lanes[0..count), or 0..count, have read a flag, at any address. */
-void sim_race_acquire(const struct sim_spaces *spaces, const int64_t *lanes, uint64_t count);
 /* Check and record an access of a thread. `same` is 1 if a write does not change the value. */
 void sim_race_read(sim_race *race, sim_race_cell *cells, uint64_t count, uint64_t lane,
                    uint32_t site, uint32_t how, uint32_t since, uint64_t address);

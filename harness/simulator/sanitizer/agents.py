@@ -33,14 +33,17 @@ class _Knowledge:
     Attributes:
         warps: A clock for each warp of the block.
         agents: A clock for each agent (asynchronous unit) of the block.
+        reach: The latest fences that the warps have executed or acquired, as in
+            `layout.races.Reach`.
     """
 
     warps: Array
     agents: Array
+    reach: Array
 
     def copy(self) -> _Knowledge:
         """Return a copy of this vector clock that shares no arrays with it."""
-        return _Knowledge(self.warps.copy(), self.agents.copy())
+        return _Knowledge(self.warps.copy(), self.agents.copy(), self.reach.copy())
 
 
 @dataclass
@@ -205,6 +208,8 @@ class Agents:
         np.maximum(to.warps, clocks.seen[warps].max(0), out=to.warps)
         to.warps[own] = np.maximum(to.warps[own], clocks.now[warps])
         np.maximum(to.agents, clocks.agents_seen[warps].max(0), out=to.agents)
+        if clocks.has_flags:
+            np.maximum(to.reach, clocks.reach[warps].max(0), out=to.reach)
         clocks.now[warps] += np.uint32(1)
 
     def _take_over(self, warps: Warps, what: _Knowledge) -> None:
@@ -212,6 +217,8 @@ class Agents:
         clocks = self._clocks
         clocks.seen[warps] = np.maximum(clocks.seen[warps], what.warps)
         clocks.agents_seen[warps] = np.maximum(clocks.agents_seen[warps], what.agents)
+        if clocks.has_flags:
+            clocks.reach[warps] = np.maximum(clocks.reach[warps], what.reach)
         # If a waiting warp has arrived itself, its lanes are ordered after each other's accesses
         # before that arrival.
         own = what.warps[warps % clocks.warps] + np.uint32(1)
@@ -236,7 +243,11 @@ class Agents:
 
     def _nothing(self) -> _Knowledge:
         clocks = self._clocks
-        return _Knowledge(np.zeros(clocks.warps, np.uint32), np.zeros(clocks.agents, np.uint32))
+        return _Knowledge(
+            np.zeros(clocks.warps, np.uint32),
+            np.zeros(clocks.agents, np.uint32),
+            np.zeros(clocks.reach.shape[1], np.uint32),
+        )
 
     def _new_agent(self, block: int) -> int:
         """Return the number of a new agent (asynchronous unit) of a block.

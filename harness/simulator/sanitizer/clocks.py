@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.simulator.hardware.geometry import WARP, Geometry
-from harness.simulator.layout.races import Race
+from harness.simulator.layout.races import PUBLICATIONS, Race
 from harness.simulator.native.bindings import Native
 
 Array = npt.NDArray[np.uint32]
@@ -32,9 +32,8 @@ class Common:
         areas: Address of the array of `layout.races.Area`: the checked parts of global memory.
         area_count: Number of elements in the array `areas`.
         log: Address of the `layout.races.Log`, which receives the races that are found.
-        released: For each warp of the grid, the clock up to which the warp's accesses precede a
-            fence, so that other blocks can see them. None if the kernel has no fence.
-        released_in_block: As `released`, but also for a fence of block scope.
+        flags: Address of the `layout.races.Flags`; None if the kernel has no fence.
+        published: For each warp of the grid, its `layout.races.Publication`s to other blocks.
     """
 
     clock: int
@@ -43,8 +42,8 @@ class Common:
     areas: int
     area_count: int
     log: int
-    released: Array | None
-    released_in_block: Array | None
+    flags: int | None
+    published: Array
 
 
 class Clocks:
@@ -85,9 +84,9 @@ class Clocks:
         self.seen = np.zeros((blocks * self.warps, self.warps), np.uint32)
         self.agents_seen = np.zeros((blocks * self.warps, 0), np.uint32)
         self._agents_released = np.zeros((blocks, 0), np.uint32)
-        self._acquired = np.zeros(blocks * self.warps, np.uint8)
+        self.reach = np.zeros((blocks * self.warps, 4), np.uint32)
+        self._published = np.zeros((blocks * self.warps, PUBLICATIONS, 2), np.uint32)
         self._common = common
-        released, in_block = common.released, common.released_in_block
         self._race = Race(
             lanes=lanes,
             threads=threads,
@@ -102,9 +101,10 @@ class Clocks:
             floor=self._floor.ctypes.data,
             apart=self._apart.ctypes.data,
             seen=self.seen.ctypes.data,
-            released=None if released is None else released.ctypes.data,
-            released_in_block=None if in_block is None else in_block.ctypes.data,
-            acquired=self._acquired.ctypes.data,
+            flags=common.flags,
+            published=common.published.ctypes.data,
+            published_in_block=self._published.ctypes.data,
+            reach=self.reach.ctypes.data,
             shared=cells,
             shared_cells=common.shared_cells,
             areas=common.areas,
@@ -126,6 +126,11 @@ class Clocks:
         return max(self.first, int(self.now.max()), self.agents_latest)
 
     @property
+    def has_flags(self) -> bool:
+        """True if the kernel has a fence, so that its threads may hand over data by flags."""
+        return self._common.flags is not None
+
+    @property
     def agents(self) -> int:
         """The number of agents (asynchronous units) of a block that the arrays have room for."""
         return self.agents_seen.shape[1]
@@ -142,8 +147,9 @@ class Clocks:
         self._race.first_thread = first_block * self.threads
         for clocks in (self.now, self.synced, self._floor, self._apart):
             clocks[...] = clock
-        for others in (self.seen, self.agents_seen, self._agents_released, self._acquired):
+        for others in (self.seen, self.agents_seen, self._agents_released):
             others[...] = 0
+        self.reach[...] = self._published[...] = 0
 
     def barrier(self, at: npt.NDArray[np.bool_] | None, *, whole: bool) -> None:
         """Record that threads have passed a barrier, which orders their accesses.

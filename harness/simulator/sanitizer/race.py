@@ -12,7 +12,7 @@ import numpy.typing as npt
 from harness.finding import Finding
 from harness.simulator.hardware.geometry import WARP, Placement
 from harness.simulator.hardware.memory import Allocation, Memory
-from harness.simulator.layout.races import Area, Cell, Event, Log
+from harness.simulator.layout.races import PUBLICATIONS, Area, Cell, Event, Flag, Flags, Log
 from harness.simulator.lowering.program import Access
 from harness.simulator.native.bindings import Native
 from harness.simulator.sanitizer.clocks import Clocks, Common
@@ -29,7 +29,10 @@ _KEPT_CELLS = 1 << 24
 _LAST_CLOCK = 1 << 31
 """Beyond this clock, a launch starts again with clock 1 and cleared cells."""
 
-_CELL_BYTES = ctypes.sizeof(Cell)
+_FLAGS = 1 << 16
+"""The most words of memory that are told apart as flags in a launch."""
+
+_CELL_BYTES, _FLAG_BYTES = ctypes.sizeof(Cell), ctypes.sizeof(Flag)
 
 
 @dataclass
@@ -125,10 +128,10 @@ class Races:
         self._events = (Event * _EVENTS)()
         self._log = Log(ctypes.addressof(self._events), 0, _EVENTS)
         warps = -(-geometry.threads // WARP)
-        of_warps = (
-            np.zeros(geometry.blocks * warps, np.uint32) if traits.has_fence else None
-            for _ in range(2)
-        )
+        flags = _FLAGS if traits.has_fence else 0
+        self._table = np.zeros((flags + 1, _FLAG_BYTES), np.uint8)
+        self._flags = Flags(table=self._table.ctypes.data, size=flags)
+        fencing = geometry.blocks * warps if flags else 0
         self._common = Common(
             clock=history.clock,
             shift=unit.bit_length() - 1,
@@ -136,8 +139,8 @@ class Races:
             areas=ctypes.addressof(self._areas),
             area_count=len(areas),
             log=ctypes.addressof(self._log),
-            released=next(of_warps),
-            released_in_block=next(of_warps),
+            flags=ctypes.addressof(self._flags) if flags else None,
+            published=np.zeros((fencing, PUBLICATIONS, 2), np.uint32),
         )
         self._clocks: list[Clocks] = []
 

@@ -67,6 +67,8 @@ def _finding(
     if at_other and at_other == _at(step):
         at_other, between = " on the same line", _BETWEEN_ON_ONE_LINE
     why = _why(event, waited_for, between, in_warp=in_warp, in_block=block == other_block)
+    if block != other_block and step.how and other.how:
+        why = "an access of block scope is not atomic between blocks"
     return Finding(
         "racecheck",
         f"{_sized(step)}{_at(step)} races with the {other.kind}{at_other} by {who}: {why}",
