@@ -171,6 +171,15 @@ extern "C" __global__ void through_memory(float** where) {
   y[threadIdx.x / 2] = threadIdx.x;
 }
 
+// Each block stores numbers and reads them again behind a barrier, or beforehand with `first`.
+extern "C" __global__ void read_only(float* y, float* out, int first) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, t = blockDim.x - 1 - threadIdx.x;
+  if (first) out[i] = __ldg(y + i);
+  y[i] = i;  // written
+  __syncthreads();
+  if (!first) out[i] = __ldg(y + blockIdx.x * blockDim.x + t);  // read only
+}
+
 // A reduction whose loop lacks a barrier at its end, by 128 threads.
 extern "C" __global__ void halving(const float* x, float* y) {
     __shared__ float part[128];

@@ -287,6 +287,28 @@ def test_racecheck_can_be_off(device: Device, race_ptx: Callable[..., str]) -> N
     assert tiled(Device(machine), machine.load(race_ptx("BARRIER_1"))).findings == ()
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_read_only_data_that_the_launch_has_written(
+    device: Device, module: LoadedModule, first: int
+) -> None:
+    """A load through the read-only cache is an error if the launch has written its bytes before.
+
+    A load of bytes that are overwritten later, as in an update in place, is no finding.
+    """
+    y, out = (pointer(device.put(np.zeros(128, np.float32))) for _ in range(2))
+    arguments = [y, out, int32(first)]
+    found = races(device.launch(module, "read_only", arguments, (2, 1, 1), (64, 1, 1)))
+    if first:
+        assert found == []
+        return
+    (error,) = found
+    assert (error.severity, error.line, error.count) == ("error", line_of("// read only"), 128)
+    assert error.message == (
+        f"4-byte load at race.cu:{error.line} goes through the read-only cache, which need not see "
+        f"the store at race.cu:{line_of('// written')} in the same launch"
+    )
+
+
 def test_loop_without_a_barrier_races_on_one_line(device: Device, module: LoadedModule) -> None:
     """A loop that lacks a barrier at its end races on one line, and the message names the loop."""
     x, y = device.put(np.ones(128, np.float32)), device.put(np.zeros(1, np.float32))

@@ -252,6 +252,7 @@ class Compiler:
                 site,
                 step.how,
                 once,
+                "nc" in step.instruction.modifiers,
             )
         return self._shapes[site, once]
 

@@ -104,6 +104,8 @@ class Shape(Structure):
         site: Index of the instruction in `Compiler.sites`.
         how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC of race.h, with or without RACE_WIDE.
         once: 1 if all threads load from one address, so that one load serves all threads.
+        constant: 1 for a load that is not coherent (`ld.global.nc`): no thread of the launch may
+            have written its bytes.
     """
 
     space: U32
@@ -116,6 +118,7 @@ class Shape(Structure):
     site: U32
     how: U32
     once: U32
+    constant: U32
 
 
 @structure("sim_tensor_map")

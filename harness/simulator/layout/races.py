@@ -90,7 +90,8 @@ class Event(Structure):
         other_site: Index in `Compiler.sites` of the instruction with the earlier access.
         thread: Thread of the later access, numbered over the launch.
         other_thread: Thread of the earlier access, numbered over the launch.
-        kind: READ_AFTER_WRITE, WRITE_AFTER_READ or WRITE_AFTER_WRITE of race.h.
+        kind: READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE or CONSTANT_AFTER_WRITE of
+            race.h.
         severity: RACE_INFO, RACE_WARNING or RACE_ERROR of race.h.
         waits: 1 if the earlier access is asynchronous and no thread has waited for it.
         unused: Padding.

@@ -17,6 +17,9 @@ static __attribute__((noinline)) void note_read(const sim_shape *shape, const si
         last = lanes ? (uint64_t)lanes[count - 1] : count - 1;
     }
     uint32_t bytes = shape->width * shape->elements;
+    if (shape->constant)
+        sim_race_constant(spaces->race, found.cells, sim_race_cell_count(spaces->race, bytes), lane,
+                          shape->site, found.since, address);
     if (bytes == 4 && last == lane && !shape->how &&
         sim_race_is_known(spaces->race, found.cells, lane, found.since))
         return;

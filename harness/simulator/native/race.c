@@ -275,6 +275,24 @@ void sim_race_write_by(sim_race *race, sim_race_cell *cells, uint64_t count, acc
     write_cells(race, cells, count, mine, same);
 }
 
+/* Writes that are not ordered before the read are left to the check for races. */
+void sim_race_constant(sim_race *race, const sim_race_cell *cells, uint64_t count, uint64_t lane,
+                       uint32_t site, uint32_t since, uint64_t address) {
+    sim_race_access mine = {{site, RACE_PLAIN, RACE_THREAD, 0}, lane, address, since};
+    for (uint64_t i = 0; i < count; i++)
+        for (uint32_t slot = 0; slot < SLOTS; slot++) {
+            const sim_race_cell *cell = &cells[i];
+            uint32_t who = cell->who[slot], mark = slot ? cell->how[slot - 1] & WRITES : WRITES;
+            if (!mark || !is_live(race, cell, slot, &mine)) continue;
+            if (who != me(race, &mine) && !share_warp(race, who, me(race, &mine)) &&
+                !is_ordered(race, who, cell->clock[slot], lane))
+                continue;
+            note(race->log, (sim_race_event){site, cell->site[slot], me(race, &mine),
+                                             thread_of(race, who), CONSTANT_AFTER_WRITE,
+                                             RACE_ERROR, 0, 0, address, 1});
+        }
+}
+
 void sim_race_look(sim_race *race, sim_race_cell *cells, uint64_t count, access *mine) {
     for (uint64_t i = 0; i < count; i++) meet_writers(race, &cells[i], mine);
 }

@@ -56,7 +56,7 @@ enum { RACE_THREAD = 0xFFFF, RACE_COPIES = 0xFFFE };
 enum { WRITES = 128, TWO_READERS = 64 };
 
 enum { RACE_INFO, RACE_WARNING, RACE_ERROR };
-enum { READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE };
+enum { READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE, CONSTANT_AFTER_WRITE };
 
 /* One access of consecutive cells. */
 typedef struct sim_race_access {
@@ -77,6 +77,9 @@ void sim_race_read_by(sim_race *race, sim_race_cell *cells, uint64_t count,
                       const sim_race_access *mine);
 void sim_race_write_by(sim_race *race, sim_race_cell *cells, uint64_t count,
                        const sim_race_access *mine, int same);
+/* Check that the launch has not written what a thread reads by a load that is not coherent. */
+void sim_race_constant(sim_race *race, const sim_race_cell *cells, uint64_t count, uint64_t lane,
+                       uint32_t site, uint32_t since, uint64_t address);
 /* Check a read without recording it, because another reader stands for it. */
 void sim_race_look(sim_race *race, sim_race_cell *cells, uint64_t count,
                    const sim_race_access *mine);

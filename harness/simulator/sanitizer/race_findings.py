@@ -11,7 +11,7 @@ from harness.simulator.layout.races import Event
 from harness.simulator.lowering.program import Access
 from harness.simulator.ptx.ptx import TYPE_BYTES
 
-_READ_AFTER_WRITE, _WRITE_AFTER_READ = 0, 1
+_READ_AFTER_WRITE, _WRITE_AFTER_READ, _CONSTANT_AFTER_WRITE = 0, 1, 3
 
 _BETWEEN = "between them"
 # A loop without a barrier at its end races with its own next iteration.
@@ -32,6 +32,12 @@ def findings_of(
         kernel: The kernel's readable name.
         placement: Order of blocks and threads.
     """
+    events, constant = (
+        [event for event in events if (event.kind == _CONSTANT_AFTER_WRITE) is wanted]
+        for wanted in (False, True)
+    )
+    for event in constant:
+        yield _of_constant(event, sites, kernel, placement)
     gravest: dict[frozenset[str], Event] = {}
     counts: dict[frozenset[str], int] = {}
     for event in events:
@@ -79,6 +85,27 @@ def _finding(
         placement.thread(in_block),
         event.address,
         count,
+        SEVERITIES[event.severity],
+    )
+
+
+def _of_constant(
+    event: Event, sites: Sequence[Access], kernel: str, placement: Placement
+) -> Finding:
+    """Return the finding for a load that is not coherent, of bytes that the launch has written."""
+    step, other = sites[event.site], sites[event.other_site]
+    block, in_block = divmod(event.thread, placement.geometry.threads)
+    return Finding(
+        "racecheck",
+        f"{_sized(step)}{_at(step)} goes through the read-only cache, which need not see the "
+        f"{other.kind}{_at(other)} in the same launch",
+        kernel,
+        step.location.file if step.location else None,
+        step.location.line if step.location else None,
+        placement.block(block),
+        placement.thread(in_block),
+        event.address,
+        event.count,
         SEVERITIES[event.severity],
     )
 
