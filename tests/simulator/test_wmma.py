@@ -79,3 +79,32 @@ def test_wmma_checks_what_it_reads(device: Device, compile_ptx: Compile) -> None
     assert finding.message == "2-byte load 2 bytes past the end of a 480-byte allocation"
     assert finding.file is not None
     assert finding.file.endswith("wmma.cu")
+
+
+@pytest.mark.parametrize("shape", ["m32n8k16", "m8n32k16"])
+@pytest.mark.parametrize("layout", ["row", "col"])
+@pytest.mark.parametrize("strides", [("", ", %s"), (", %s", "")])
+def test_stride_that_is_left_out(
+    device: Device, shape: str, layout: str, strides: tuple[str, str]
+) -> None:
+    """Without a stride, a matrix is contiguous in memory, in either layout."""
+    rows, columns = (32, 8) if shape == "m32n8k16" else (8, 32)
+    stride = columns if layout == "row" else rows
+    registers = "{" + ", ".join(f"%f{i}" for i in range(8)) + "}"
+    ptx = f""".version 9.0
+    .target sm_90
+    .address_size 64
+    .visible .entry copy(.param .u64 to, .param .u64 from)
+    {{
+        .reg .b32 %s; .reg .b64 %to, %from; .reg .f32 %f<8>;
+        mov.u32 %s, {stride};
+        ld.param.u64 %to, [to]; ld.param.u64 %from, [from];
+        wmma.load.c.sync.aligned.{layout}.{shape}.global.f32 {registers}, [%from]{strides[0]};
+        wmma.store.d.sync.aligned.{layout}.{shape}.global.f32 [%to], {registers}{strides[1]};
+        ret;
+    }}
+    """
+    values: Array = np.arange(256, dtype=np.float32)
+    source, target = device.put(values), device.put(np.zeros_like(values))
+    assert device.run(ptx, [pointer(target), pointer(source)]).findings == ()
+    assert np.array_equal(device.get(target, values), values)

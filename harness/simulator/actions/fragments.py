@@ -138,6 +138,11 @@ class Fragment:
         size = np.dtype(DECODE[kind][0]).itemsize
         return cls(factor_positions(count, k, kind), count, k, by_line, size, kind, False)
 
+    @property
+    def run_length(self) -> int:
+        """Number of elements that are neighbours in memory."""
+        return self.length if self.by_line else self.count
+
     def addresses(self, active: ActiveThreads, base: Array, stride: Array) -> tuple[Array, Array]:
         """Return the thread that accesses each element, and the element's address.
 

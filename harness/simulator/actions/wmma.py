@@ -36,12 +36,12 @@ from harness.simulator.actions.transfers import Array
 from harness.simulator.ptx.ptx import Immediate, Instruction, Operand
 
 
-def _default_stride(operands: list[Operand], length: int) -> Operand:
-    """Return the stride operand of a `wmma.load` or `wmma.store`, or `length` if there is none.
+def _stride(operands: list[Operand], fragment: Fragment) -> Operand:
+    """Return the stride operand of a `wmma.load` or `wmma.store`.
 
-    A stride of `length` means that the lines are contiguous in memory.
+    If there is none, the whole matrix is contiguous in memory.
     """
-    return operands[0] if operands else Immediate(length)
+    return operands[0] if operands else Immediate(fragment.run_length)
 
 
 def _load(instruction: Instruction) -> Action:
@@ -60,7 +60,7 @@ def _load(instruction: Instruction) -> Action:
         words = rows.reshape(-1).view(word)
         return list(words.reshape(len(targets), -1))
 
-    inputs = (Input(address, "u64"), Input(_default_stride(rest, fragment.length), "u32"))
+    inputs = (Input(address, "u64"), Input(_stride(rest, fragment), "u32"))
     kinds = (register_kind(fragment.kind),) * len(targets)
     return Action(inputs, targets, kinds, run, group=32, row_bytes=fragment.size, traffic="warps")
 
@@ -81,7 +81,7 @@ def _store(instruction: Instruction) -> Action:
 
     inputs = (
         Input(address, "u64"),
-        Input(_default_stride(rest, fragment.length), "u32"),
+        Input(_stride(rest, fragment), "u32"),
         *(Input(register, register_kind(fragment.kind)) for register in sources),
     )
     return Action(
