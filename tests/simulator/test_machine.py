@@ -194,6 +194,41 @@ def test_reading_what_nothing_wrote(device: Device, module: LoadedModule) -> Non
     assert np.isnan(device.get(target, np.zeros(32, np.float32))).all()
 
 
+@pytest.mark.simulator_only
+def test_reading_what_was_discarded(device: Device) -> None:
+    """Memory that `discard.global.L2` has dropped counts as unwritten until a kernel stores to it.
+
+    Each thread discards a line, and stores to its first word. The rest is poison.
+    """
+    lines = device.put(np.zeros((32, 32), np.float32))
+    sums = device.put(np.zeros(32, np.float32))
+    ptx = """.version 9.0
+    .target sm_90
+    .address_size 64
+    .visible .entry drop(.param .u64 lines, .param .u64 sums)
+    {
+        .reg .b32 %t; .reg .b64 %l, %s, %o; .reg .f32 %f;
+        ld.param.u64 %l, [lines]; ld.param.u64 %s, [sums];
+        mov.u32 %t, %tid.x;
+        mul.wide.u32 %o, %t, 128; add.s64 %l, %l, %o;
+        mul.wide.u32 %o, %t, 4; add.s64 %s, %s, %o;
+        discard.global.L2 [%l], 128;
+        st.global.f32 [%l], 0f3F800000;
+        ld.global.f32 %f, [%l];
+        ld.global.f32 %f, [%l + 4];
+        st.global.f32 [%s], %f;
+        ret;
+    }
+    """
+    result = device.run(ptx, [pointer(lines), pointer(sums)])
+    (finding,) = result.findings
+    assert (finding.check, finding.count) == ("initcheck", 32)
+    assert np.isnan(device.get(sums, np.zeros(32, np.float32))).all()
+    kept = device.get(lines, np.zeros((32, 32), np.float32))
+    assert (kept[:, 0] == 1).all()
+    assert np.isnan(kept[:, 1:]).all()
+
+
 def test_what_is_copied_is_written(device: Device, module: LoadedModule) -> None:
     """Memory that one kernel has stored to counts as initialised in the next kernel."""
     first = device.put(np.arange(32, dtype=np.float32))

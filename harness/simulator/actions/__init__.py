@@ -1,8 +1,8 @@
 """The PTX instructions that need more than their own thread's registers.
 
-They copy asynchronously, multiply matrices or wait at mbarriers. `action_of` finds the `Action`
-that executes such an instruction. Instructions that only compute are in instructions/. The
-scheduling of threads is in execution/.
+They copy asynchronously, discard lines of a cache, multiply matrices or wait at mbarriers.
+`action_of` finds the `Action` that executes such an instruction. Instructions that only compute are
+in instructions/. The scheduling of threads is in execution/.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from harness.simulator.actions import async_copy, matrix_memory, mbarrier, mma, wgmma, wmma
+from harness.simulator.actions import async_copy, discard, matrix_memory, mbarrier, mma, wgmma, wmma
 from harness.simulator.actions.action import Action, Maker
 from harness.simulator.instructions import UnknownForm
 from harness.simulator.ptx.ptx import Instruction
@@ -18,6 +18,7 @@ from harness.simulator.ptx.ptx import Instruction
 _MAKERS: Mapping[str, Maker] = MappingProxyType(
     {
         **async_copy.ACTIONS,
+        **discard.ACTIONS,
         **mbarrier.ACTIONS,
         **matrix_memory.ACTIONS,
         **mma.ACTIONS,

@@ -15,7 +15,7 @@ from harness.simulator.ptx.ptx import Function, Instruction, Label, Module
 from harness.simulator.ptx.space import Space
 
 _NO_EFFECT = frozenset(
-    {"prefetch", "prefetchu", "discard", "applypriority", "pmevent"}
+    {"prefetch", "prefetchu", "applypriority", "pmevent"}
     | {"setmaxnreg", "griddepcontrol", "brkpt"}
 )
 
