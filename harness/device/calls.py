@@ -472,6 +472,7 @@ def _launch(data: bytes) -> tuple[int, LaunchRequest, bytes]:
         None if limit < 0 else limit,
         bool(entry.is_cooperative),
         _extent(entry.cluster),
+        bool(entry.overlaps),
     )
     return module, request, data[end:]
 

@@ -36,7 +36,7 @@ from harness.simulator.hardware.resources import Resources
 from harness.simulator.lowering.program import Program
 from harness.simulator.ptx.fatbinary import DeviceCode, device_code_of
 from harness.simulator.ptx.mangling import readable
-from harness.simulator.ptx.ptx import Function
+from harness.simulator.ptx.ptx import Function, Instruction
 from harness.simulator.ptx.space import Space
 
 _FAULTS: Mapping[Fault, CudaError] = {
@@ -205,6 +205,10 @@ class SimulatedDevice:
         limits.check_launch(self._limits(module, name), launch)
         if prod(launch.cluster) > 1:
             raise UnsupportedCall("clusters of more than one block")
+        if launch.overlaps and not self._waits_for_kernels(module, name):
+            raise UnsupportedCall(
+                "programmatic dependent launches without cudaGridDependencySynchronize()"
+            )
 
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
         """Run a kernel whose launch has passed `check`.
@@ -325,6 +329,18 @@ class SimulatedDevice:
         return CudaError.NOT_SUPPORTED, ""
 
     # Helpers
+
+    def _waits_for_kernels(self, number: int, name: str) -> bool:
+        """Return True if a kernel, or a function of its module, waits for the previous kernel."""
+        functions = self._modules[number].loaded.module.functions
+        return any(
+            isinstance(each, Instruction)
+            and each.opcode == "griddepcontrol"
+            and "wait" in each.modifiers
+            for function in functions.values()
+            for each in function.body
+            if function.name == name or not function.is_kernel
+        )
 
     def _module(self, number: int) -> _Module:
         if number not in self._modules:

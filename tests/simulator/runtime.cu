@@ -471,6 +471,31 @@ extern "C" int launch_clusters() {
   return cudaLaunchKernelEx(&config, traps);
 }
 
+__global__ void add_after(int* y, int value) {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+  y[threadIdx.x] += value;
+}
+
+// Launch a kernel that may overlap with the one before it. `waiting` names what waits for that one:
+// 0 for nothing, 1 for the kernel itself, 2 for the host, 3 for a copy in between.
+extern "C" int launch_early(int waiting) {
+  int* y = device_ints(64);
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(64);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  add<<<1, 64>>>(y, 1);
+  if (waiting == 2) cudaDeviceSynchronize();
+  if (waiting == 3) cudaMemsetAsync(y, 0, 4);
+  return cudaLaunchKernelEx(&config, waiting == 1 ? add_after : add, y, 1);
+}
+
 extern "C" int ask_driver(const char* name) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult status;

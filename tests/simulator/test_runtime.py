@@ -61,6 +61,10 @@ for name in sys.argv[6:]:
 device.recover()
 print("[clusters]", program.launch_clusters(), sep="\\n")
 observe("clusters observed")
+device.recover()
+print("[early]", *(program.launch_early(n) for n in (1, 2, 3, 0)), sep="\\n")
+observe("early observed")
+device.recover()
 print("[entry points]", program.ask_driver(b"cuTensorMapEncodeTiled"), sep="\\n")
 print(program.ask_driver(b"cuNothing"))
 observe("entry points observed")
@@ -151,6 +155,18 @@ def test_what_is_missing_is_named(answers: dict[str, list[str]]) -> None:
     assert answers["entry points"] == ["0", "1001"]
     assert answers["entry points observed"] == [
         "unsupported: the harness's device does not support cuNothing()"
+    ]
+
+
+def test_kernel_that_overlaps_with_the_one_before(answers: dict[str, list[str]]) -> None:
+    """A programmatic dependent launch is unsupported if nothing waits for the kernel before it.
+
+    It runs if it calls cudaGridDependencySynchronize(), if the host waits, or after a memset.
+    """
+    assert answers["early"] == ["0", "0", "0", "801"]
+    assert answers["early observed"] == [
+        "unsupported: the harness's device does not support programmatic dependent launches "
+        "without cudaGridDependencySynchronize()"
     ]
 
 

@@ -98,6 +98,7 @@ class LaunchRequest:
             has set, or None.
         is_cooperative: True for a cooperative launch.
         cluster: Blocks of a cluster along x, y and z; (0, 0, 0) if the launch does not set it.
+        overlaps: True if the kernel may start before the previous kernel of its stream has ended.
     """
 
     grid: Extent
@@ -106,6 +107,7 @@ class LaunchRequest:
     dynamic_shared_limit: int | None
     is_cooperative: bool
     cluster: Extent = (0, 0, 0)
+    overlaps: bool = False
 
     @property
     def threads(self) -> int:

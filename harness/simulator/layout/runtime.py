@@ -29,6 +29,8 @@ class LaunchEntry(Structure):
         dynamic_shared_limit: The limit of `dynamic_shared` that cudaFuncSetAttribute has set for
             the kernel, or -1.
         is_cooperative: 1 for a cooperative launch.
+        overlaps: 1 if the kernel may start before the previous kernel of its stream has ended
+            (programmatic dependent launch).
         cluster: Blocks of a cluster along x, y and z; zeros if the launch does not set it.
     """
 
@@ -37,6 +39,7 @@ class LaunchEntry(Structure):
     dynamic_shared: Size
     dynamic_shared_limit: Long
     is_cooperative: Int
+    overlaps: Int
     cluster: _Extent
 
 

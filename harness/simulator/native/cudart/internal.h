@@ -50,6 +50,12 @@ int sim_is_stream(cudaStream_t stream);
 void sim_work_on(cudaStream_t stream);
 uint32_t sim_working_stream(void);
 
+/* Record that the calling thread has launched a kernel on its working stream. */
+void sim_launched(void);
+/* Return whether a kernel was the last work that the calling thread has given to a stream, and
+ * nothing has waited for it. */
+int sim_follows_kernel(cudaStream_t stream);
+
 /* Like sim_ask(), for a call that does not belong to any stream and does not wait for them. */
 int sim_ask_for_host(uint32_t call, const struct sim_part *parts, unsigned count, void *answer,
                      size_t room);

@@ -84,6 +84,7 @@ static cudaError_t send_launch(const struct sim_symbol *kernel, const struct sim
   sim_flush_managed();
   sim_work_on(stream);
   error = (cudaError_t)sim_ask(SIM_CALL_LAUNCH, parts, 4, NULL, 0);
+  sim_launched();
   free(values);
   return error;
 }
@@ -91,7 +92,7 @@ static cudaError_t send_launch(const struct sim_symbol *kernel, const struct sim
 static const dim3 no_cluster = {0, 0, 0};
 
 static cudaError_t launch(const void *function, struct configuration c, void **arguments,
-                          int is_cooperative, dim3 cluster) {
+                          int is_cooperative, int is_programmatic, dim3 cluster) {
   NEED_CONTEXT();
   struct sim_symbol kernel;
   if (!sim_find_symbol(function, &kernel)) return sim_report(cudaErrorInvalidResourceHandle);
@@ -102,6 +103,7 @@ static cudaError_t launch(const void *function, struct configuration c, void **a
       .dynamic_shared = c.shared,
       .dynamic_shared_limit = kernel.dynamic_shared_limit,
       .is_cooperative = is_cooperative,
+      .overlaps = is_programmatic && sim_follows_kernel(c.stream),
       .cluster = {cluster.x, cluster.y, cluster.z},
   };
   cudaError_t error = need_parameters(function, &kernel);
@@ -110,13 +112,13 @@ static cudaError_t launch(const void *function, struct configuration c, void **a
 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
                              size_t shared, cudaStream_t stream) {
-  return launch(function, (struct configuration){grid, block, shared, stream}, arguments, 0,
+  return launch(function, (struct configuration){grid, block, shared, stream}, arguments, 0, 0,
                 no_cluster);
 }
 
 cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
                                         void **arguments, size_t shared, cudaStream_t stream) {
-  return launch(function, (struct configuration){grid, block, shared, stream}, arguments, 1,
+  return launch(function, (struct configuration){grid, block, shared, stream}, arguments, 1, 0,
                 no_cluster);
 }
 
@@ -133,7 +135,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
 
 /* Apply a launch attribute. Attributes that only affect speed or overlap are ignored. */
 static cudaError_t apply_attribute(const cudaLaunchAttribute *attribute, int *is_cooperative,
-                                   dim3 *cluster, cudaEvent_t *completion) {
+                                   int *is_programmatic, dim3 *cluster, cudaEvent_t *completion) {
   const cudaLaunchAttributeValue *value = &attribute->val;
   switch (attribute->id) {
     case cudaLaunchAttributeCooperative: *is_cooperative = value->cooperative; break;
@@ -141,6 +143,9 @@ static cudaError_t apply_attribute(const cudaLaunchAttribute *attribute, int *is
       if (!value->clusterDim.x || !value->clusterDim.y || !value->clusterDim.z)
         return sim_report(cudaErrorInvalidClusterSize);
       *cluster = (dim3){value->clusterDim.x, value->clusterDim.y, value->clusterDim.z};
+      break;
+    case cudaLaunchAttributeProgrammaticStreamSerialization:
+      *is_programmatic = value->programmaticStreamSerializationAllowed;
       break;
     case cudaLaunchAttributeProgrammaticEvent: *completion = value->programmaticEvent.event; break;
     case cudaLaunchAttributeLaunchCompletionEvent:
@@ -156,16 +161,17 @@ static cudaError_t apply_attribute(const cudaLaunchAttribute *attribute, int *is
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *function,
                                 void **arguments) {
   if (!config || (config->numAttrs && !config->attrs)) return sim_report(cudaErrorInvalidValue);
-  int is_cooperative = 0;
+  int is_cooperative = 0, is_programmatic = 0;
   dim3 cluster = no_cluster;
   cudaEvent_t completion = NULL;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
-    cudaError_t error = apply_attribute(&config->attrs[i], &is_cooperative, &cluster, &completion);
+    cudaError_t error = apply_attribute(&config->attrs[i], &is_cooperative, &is_programmatic,
+                                        &cluster, &completion);
     if (error) return error;
   }
   struct configuration c = {config->gridDim, config->blockDim, config->dynamicSmemBytes,
                             config->stream};
-  cudaError_t error = launch(function, c, arguments, is_cooperative, cluster);
+  cudaError_t error = launch(function, c, arguments, is_cooperative, is_programmatic, cluster);
   if (!error && completion) error = cudaEventRecord(completion, config->stream);
   return error;
 }

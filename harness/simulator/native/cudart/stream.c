@@ -85,7 +85,19 @@ static __thread uint32_t working_stream;
 
 uint32_t sim_working_stream(void) { return working_stream; }
 
-void sim_work_on(cudaStream_t stream) { working_stream = (uint32_t)number_of(stream); }
+/* 1 if the calling thread's last message was a kernel on its working stream. */
+static __thread int was_kernel;
+
+void sim_work_on(cudaStream_t stream) {
+  working_stream = (uint32_t)number_of(stream);
+  was_kernel = 0;
+}
+
+void sim_launched(void) { was_kernel = 1; }
+
+int sim_follows_kernel(cudaStream_t stream) {
+  return was_kernel && working_stream == (uint32_t)number_of(stream);
+}
 
 static struct handle *create_stream(unsigned flags, int priority) {
   struct handle *stream = create(&streams, flags, priority);
@@ -158,11 +170,13 @@ static cudaError_t wait_for(uint64_t ticket) { return ticket ? synchronize(ticke
 /* The device process takes ticket 0 for the work of all streams. */
 cudaError_t cudaDeviceSynchronize(void) {
   NEED_CONTEXT();
+  was_kernel = 0;
   return atomic_load(&has_streams) ? synchronize(0) : cudaSuccess;
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   uint64_t ticket;
+  was_kernel = 0;
   cudaError_t error = check_stream(stream);
   if (!error) error = ticket_of(stream, &ticket);
   return error ? error : wait_for(ticket);
