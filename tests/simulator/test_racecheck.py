@@ -281,6 +281,28 @@ def test_pointers_out_of_memory(device: Device, module: LoadedModule) -> None:
     assert [f.severity for f in races(result)] == ["warning"]
 
 
+def test_pointer_of_two_halves(device: Device) -> None:
+    """A store through a pointer that was put together from two registers is checked for races."""
+    ptx = """.version 9.0
+    .target sm_90
+    .address_size 64
+    .visible .entry halves(.param .u64 y)
+    {
+        .reg .b32 %l, %h, %b; .reg .b64 %y, %z;
+        ld.param.u64 %y, [y];
+        mov.b64 {%l, %h}, %y;
+        add.u32 %l, %l, 4;
+        mov.b64 %z, {%l, %h};
+        mov.u32 %b, %ctaid.x;
+        st.global.u32 [%z], %b;
+        ret;
+    }
+    """
+    y = device.put(np.zeros(2, np.int32))
+    (found,) = races(device.run(ptx, [pointer(y)], grid=(2, 1, 1), block=(1, 1, 1)))
+    assert (found.severity, found.address) == ("error", y + 4)
+
+
 def test_racecheck_can_be_off(device: Device, race_ptx: Callable[..., str]) -> None:
     """A machine with `racecheck=False` reports no races."""
     machine = Machine(device.machine.memory, racecheck=False)

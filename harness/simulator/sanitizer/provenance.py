@@ -63,8 +63,8 @@ def stored_through(program: Program) -> frozenset[Origin]:
     """Return the origins of the pointers through which a kernel may store to global memory.
 
     An origin is a kernel argument, a variable, or `ANYWHERE` for a pointer loaded from memory. The
-    result of an instruction has the origins of all its operands. Registers of fewer than 64 bits
-    have no origins.
+    result of an instruction has the origins of all its operands. A register of 32 bits may hold a
+    half of a pointer; smaller ones have no origins.
     """
     # Loops carry pointers backwards, so the steps are repeated until no register gets a new origin.
     # Sets only grow, so this ends.
@@ -79,7 +79,7 @@ def stored_through(program: Program) -> frozenset[Origin]:
                 continue
             found = _loaded(step) if isinstance(step, Access) else _of(sources_of(step), origins)
             for register in targets:
-                if program.register_bits[register] < 64:
+                if program.register_bits[register] < 32:
                     continue
                 before = origins.get(register, frozenset())
                 if not found <= before:
