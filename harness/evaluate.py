@@ -31,7 +31,15 @@ from harness.judging.division import Division
 from harness.judging.unexplained import judge_growth
 from harness.messages.channel import Message
 from harness.preflight import prepare
-from harness.problems.grid import OWN, Case, Grid, at_native_size, half_as_large, own_and_smaller
+from harness.problems.grid import (
+    OWN,
+    Case,
+    Grid,
+    at_native_size,
+    at_numbers,
+    half_as_large,
+    own_and_smaller,
+)
 from harness.problems.one_namespace import names_not_shared, shared_constants, shared_in
 from harness.problems.problem import MOST_NUMBERS, Problem, load
 from harness.problems.search import Search
@@ -43,6 +51,7 @@ from harness.sandbox.confined import SandboxError
 from harness.searching import SearchRun
 from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.ptx.by_line import PtxOfLine
+from harness.simulator.ptx.compared import numbers_compared
 from harness.system.allowance import Allowance
 from harness.system.device import Device
 from harness.system.errors import HarnessError
@@ -304,6 +313,8 @@ class _Evaluation:
         self._on_progress = on_progress
         self._builds: dict[str, BuildReport] = {}
         self._refused: dict[str, str] = {}
+        # Integers with which the kernels that were built compare their parameters.
+        self._compared: set[int] = set()
         self._notes: list[str] = []
         self._ptx: tuple[PtxOfLine, ...] = ()
         # The outcome of the own configuration where it is cut down, if only its own size counts.
@@ -418,6 +429,8 @@ class _Evaluation:
 
     def _check(self, worker: Worker, case: Case) -> CaseOutcome:
         start = time.monotonic()
+        if case.label == "random" and self._compared:
+            case = at_numbers(self._problem, case, sorted(self._compared))
         if self._settings.device == "cuda":
             outcome = self._converse(worker, case, None)
         elif case.label in OWN:
@@ -647,6 +660,7 @@ class _Evaluation:
                 f"{event.name} is built for {devices} alone, which this device would not load; it "
                 "ran all the same"
             )
+        self._compared |= numbers_compared(entry.library.read_bytes())
         self._builds[event.name] = BuildReport(
             event.name, entry.seconds, entry.reused, entry.notes["headers"]
         )

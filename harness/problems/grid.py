@@ -272,6 +272,20 @@ def searched_case(problem: Problem, configuration: Configuration, seed: int) -> 
     )
 
 
+def at_numbers(problem: Problem, case: Case, numbers: Sequence[int]) -> Case:
+    """Return a case with some sizes among `numbers`; the case's seed decides which.
+
+    Args:
+        problem: The reference.
+        case: One of its cases.
+        numbers: Integers with which the submission's kernels compare their parameters.
+    """
+    chance = random.Random(f"{case.seed} numbers")  # noqa: S311 - the seed is the secret
+    configuration = problem.family.at_numbers(case, case.arguments, numbers, chance)
+    call = ConstructorCall((), dict(configuration.arguments))
+    return replace(case, **vars(configuration), constructor_call=call)
+
+
 def half_as_large(problem: Problem, case: Case, seed: int) -> Case | None:
     """Return a case like another one, with one of its sizes halved; None if none is found.
 

@@ -234,6 +234,9 @@ CHEATS: Mapping[str, Cheat] = {
     "products_when_set": Cheat(
         "A", "torch multiplies weights in the step that sets them", "aten::mm did"
     ),
+    "size_in_pieces": Cheat(
+        "C", "wrong at a size that the text does not have", WRONG, only_case="random-1"
+    ),
     "moved_otherwise": Cheat("C", "right only after the call that moves it here", WRONG),
     "few_multiprocessors": Cheat(
         "C",

@@ -139,6 +139,17 @@ class AnyReference:
         del base, taken, numbers, chance
         return None
 
+    def at_numbers(
+        self,
+        base: Configuration,
+        taken: Mapping[str, object],
+        numbers: Sequence[int],
+        chance: random.Random,
+    ) -> Configuration:
+        """Return `base`: it is not known which other sizes are valid."""
+        del taken, numbers, chance
+        return base
+
     def simpler(
         self, configuration: Configuration, taken: Mapping[str, object]
     ) -> Iterable[Configuration]:

@@ -211,6 +211,18 @@ class Family(Protocol):
         the family does not know the valid configurations.
         """
 
+    def at_numbers(
+        self,
+        base: Configuration,
+        taken: Mapping[str, object],
+        numbers: Sequence[int],
+        chance: random.Random,
+    ) -> Configuration:
+        """Return a valid configuration with sizes among `numbers`, as far as the family can.
+
+        The numbers are those with which the submission's kernels compare their parameters.
+        """
+
     def simpler(
         self, configuration: Configuration, taken: Mapping[str, object]
     ) -> Iterable[Configuration]:

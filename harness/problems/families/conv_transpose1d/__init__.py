@@ -164,6 +164,17 @@ class ConvTranspose1d(AnyReference):
         sizes = drawn.near(Convolution.of(base), grid.variable(taken), numbers, chance)
         return next(_configurations([sizes], taken))
 
+    def at_numbers(
+        self,
+        base: Configuration,
+        taken: Mapping[str, object],
+        numbers: Sequence[int],
+        chance: random.Random,
+    ) -> Configuration:
+        """Return a configuration with sizes among `numbers`; other sizes are those of `base`."""
+        sizes = drawn.at_numbers(Convolution.of(base), grid.variable(taken), numbers, chance)
+        return next(_configurations([sizes], taken))
+
     def simpler(
         self, configuration: Configuration, taken: Mapping[str, object]
     ) -> Iterator[Configuration]:

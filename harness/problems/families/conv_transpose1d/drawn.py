@@ -107,6 +107,35 @@ def near(
     return base
 
 
+def at_numbers(
+    base: Convolution, varied: Iterable[str], numbers: Sequence[int], chance: random.Random
+) -> Convolution:
+    """Return a convolution with sizes among `numbers`, which a kernel compares with its parameters.
+
+    In half of all draws, the length is such a number and all other sizes are 1, so that the number
+    of inputs or outputs equals it too.
+
+    Args:
+        base: The convolution to start from.
+        varied: Names of the parameters that may change.
+        numbers: The integers; at least one.
+        chance: Random generator.
+
+    Returns:
+        Valid sizes that take at most 1.5 million multiply-adds.
+    """
+    allowed = sorted({*varied} & {*_MOST} - {*_FROM_ZERO})
+    if chance.random() < 1 / 2 and {"in_channels", "out_channels", "kernel_size"} <= {*varied}:
+        return Convolution(1, 1, 1, 1, chance.choice(numbers))
+    sizes = base
+    for name in chance.sample(allowed, len(allowed)):
+        size: dict[str, Any] = {name: chance.choice(numbers)}
+        changed = _grouped(replace(sizes, **size), sizes.groups)
+        if changed.is_valid and changed.work <= _MAX_WORK:
+            sizes = changed
+    return sizes
+
+
 def _changed(
     sizes: Convolution, name: str, numbers: Sequence[int], chance: random.Random
 ) -> Convolution:
