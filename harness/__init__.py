@@ -9,7 +9,8 @@ from concurrent.futures import as_completed
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.client import Client, Options, check
+    from harness.client import Client, check
+    from harness.options import Options
     from harness.records.report import CaseReport, Report
     from harness.speed.contender import ContenderError
     from harness.speed.result import SpeedResult
@@ -36,7 +37,7 @@ _HOMES = {
     "CaseReport": "harness.records.report",
     "Client": "harness.client",
     "ContenderError": "harness.speed.contender",
-    "Options": "harness.client",
+    "Options": "harness.options",
     "Report": "harness.records.report",
     "Reward": "harness.speed.reward",
     "SpeedResult": "harness.speed.result",

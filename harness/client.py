@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -19,15 +19,13 @@ from typing import Self
 
 from harness.compiler.cache import file_digest
 from harness.compiler.flags import torch_version
-from harness.defaults import BUILD_SECONDS, CALL_BUDGET, CHECK_SECONDS, SPEED_SECONDS, STEP_SECONDS
-from harness.devices import Choice
 from harness.engines.engine import EngineChoice
-from harness.evaluate import OnProgress, Request, fresh_run
+from harness.evaluate import OnProgress
+from harness.options import Options
 from harness.problems.discovery import discover, fits
-from harness.problems.grid import Case, Grid, cases_for, fresh_seed
 from harness.problems.problem import Problem, load
-from harness.problems.search import search_for
 from harness.records.report import Report
+from harness.requesting import Requests
 from harness.sandbox import layers
 from harness.speed.measurement import Measurement
 from harness.speed.outcome import speed_result
@@ -36,45 +34,6 @@ from harness.speed.result import SpeedResult
 from harness.system.errors import UsageError
 from harness.system.futures import complete_from
 from harness.system.processors import cores_each
-from harness.worker.supervisor import Deadlines
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of an evaluation; each equals the option of the same name on the command line.
-
-    Attributes:
-        device: `auto` is the GPU if there is one, else the simulator.
-        grid: `own` has only the reference's own sizes and arguments. `quick` adds cases that cover
-            all pairs of parameter values, `full` all triples.
-        seed: Seed of all random values; None for a new seed, which the report states.
-        step_seconds: Deadline in seconds for each of these: the import, each construction of the
-            model, and each call.
-        check_seconds: Deadline in seconds for all steps of one submission together.
-        build_seconds: Deadline in seconds for all builds of one submission together.
-        call_budget: Most thread-instructions (instructions times threads) of one call on the
-            simulator. Cases that need more are not run; the reference's own sizes are reduced until
-            they fit.
-        schedule: Seed that permutes the simulator's order of blocks and warps; 0 is the natural
-            order.
-        search: Seconds to search for failures at other sizes, after all cases were right.
-        readable: Files and folders that submissions may read, such as headers.
-        untrusted: True to run nothing unless every layer of the sandbox works.
-        speed_seconds: Most seconds that the timing rounds of one speed measurement may take.
-    """
-
-    device: Choice = "auto"
-    grid: Grid = "quick"
-    seed: int | None = None
-    step_seconds: float = STEP_SECONDS
-    check_seconds: float = CHECK_SECONDS
-    build_seconds: float = BUILD_SECONDS
-    call_budget: int = CALL_BUDGET
-    schedule: int = 0
-    search: float = 0.0
-    readable: tuple[Path, ...] = ()
-    untrusted: bool = False
-    speed_seconds: float = SPEED_SECONDS
 
 
 def check(submission: str | Path, reference: str | Path, options: Options | None = None) -> Report:
@@ -129,11 +88,11 @@ class Client:
         layers.require_for(self._options.readable, untrusted=is_here)
         choice = EngineChoice(engine, scheduler)
         self._hardware = choice.hardware(self._options.device)
+        self._requests = Requests.of(self._options, self._hardware.device)
         self._prepare = choice.prepare
         self._jobs = jobs or self._hardware.jobs
         self._engine = choice.start(self._jobs, self._jobs)
         self._stack = ExitStack()
-        self._run = fresh_run()
 
     def __enter__(self) -> Self:
         self._prepare()
@@ -170,21 +129,24 @@ class Client:
         """
         problem = load(self._file(reference, "reference").resolve())
         path = self._file(submission, "submission")
-        seed = fresh_seed() if self._options.seed is None else self._options.seed
+        requests = self._requests.reseeded()
         found = discover([path])
         why_not = (
             found.rejected[0].message if found.rejected else fits(found.submissions[0], problem)
         )
         if why_not is not None:
             refused: Future[Report] = Future()
-            refused.set_result(self._refusal(path, problem, seed, why_not))
+            refused.set_result(self._refusal(path, problem, requests.seed, why_not))
             return refused
         kernel = found.submissions[0]
-        grid, device = self._options.grid, self._hardware.device
-        cases = cases_for(problem, kernel, grid, device, seed=seed)
-        request = self._request(path, problem, seed, cases)
-        search = search_for(problem, kernel, self._options.search)
-        return self._engine.submit(replace(request, search=search), on_progress)
+        request = requests.request(
+            path,
+            problem.path,
+            requests.cases(problem, kernel),
+            search=requests.search(problem, kernel),
+            cores=cores_each(self._jobs, self._jobs),
+        )
+        return self._engine.submit(request, on_progress)
 
     def map(self, submissions: Iterable[str | Path], reference: str | Path) -> list[Future[Report]]:
         """Check many submissions against one reference; return their futures in order."""
@@ -227,7 +189,7 @@ class Client:
                 f"{report.message}"
             )
         plan = SpeedPlan(
-            request=self._request(path, problem, report.seed, ()),
+            request=replace(self._requests, seed=report.seed).request(path, problem.path),
             entries=(Entry(report.submission, path, precision),),
             seconds=self._options.speed_seconds,
         )
@@ -251,30 +213,6 @@ class Client:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
         return path
-
-    def _request(
-        self, submission: Path, problem: Problem, seed: int, cases: tuple[Case, ...]
-    ) -> Request:
-        options = self._options
-        return Request(
-            submission=submission,
-            problem=problem.path,
-            device=self._hardware.device,
-            cases=cases,
-            grid=options.grid,
-            seed=seed,
-            deadlines=Deadlines(
-                step=options.step_seconds,
-                all_steps=options.check_seconds,
-                all_builds=options.build_seconds,
-            ),
-            schedule=options.schedule,
-            cores=cores_each(self._jobs, self._jobs),
-            readable=options.readable,
-            untrusted=options.untrusted,
-            call_budget=options.call_budget,
-            run=self._run,
-        )
 
     def _refusal(self, path: Path, problem: Problem, seed: int, why_not: str) -> Report:
         content = path.read_bytes() if path.is_file() else b""

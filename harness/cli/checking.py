@@ -30,14 +30,13 @@ from harness.engines.evaluator import EvaluationError
 from harness.engines.finished import FOLDER as FINISHED
 from harness.engines.finished import ReportCache
 from harness.engines.progress import ProgressLines
-from harness.evaluate import Request, fresh_run
+from harness.evaluate import Request
 from harness.leaderboard.page import page as leaderboard
 from harness.leaderboard.standings import boards
+from harness.options import Options
 from harness.problems.discovery import Submission, discover, fits
-from harness.problems.grid import cases_for, fresh_seed
 from harness.problems.problem import Problem
 from harness.problems.references import load_references, named
-from harness.problems.search import search_for
 from harness.records import store
 from harness.records.coverage import Coverage, lcov
 from harness.records.junit import TestCase, junit, no_submission, not_evaluated, tests_of
@@ -45,12 +44,12 @@ from harness.records.report import Report
 from harness.records.requirements import Requirements
 from harness.report_page.data import pairs_of
 from harness.report_page.page import LEADERBOARD, NAME, page, subtitle_for, target
+from harness.requesting import Requests
 from harness.sandbox import layers
 from harness.speed.result import of_problems
 from harness.system.files import write_whole
 from harness.system.output import FaultTolerantWriter, JsonLines, say
 from harness.system.processors import cores_each
-from harness.worker.supervisor import Deadlines
 
 
 def check(options: argparse.Namespace) -> int:
@@ -65,38 +64,24 @@ def check(options: argparse.Namespace) -> int:
     hardware = engine.hardware(options.device)
     layers.require_for(options.readable, untrusted=options.untrusted and not options.scheduler)
     found = discover(options.paths)
-    seed = fresh_seed() if options.seed is None else options.seed
+    making = Requests.of(Options.of(options), hardware.device)
     pairs = [
-        Selected(
-            submission,
-            problem,
-            cases_for(problem, submission, options.grid, hardware.device, seed=seed),
-        )
+        Selected(submission, problem, making.cases(problem, submission))
         for submission in found.submissions
         for problem in problems
         if fits(submission, problem, problems) is None
     ]
     if options.case:
-        pairs = select_cases(pairs, options.case, options.grid, seed)
-    run = fresh_run()
+        pairs = select_cases(pairs, options.case, options.grid, making.seed)
     jobs = options.jobs or hardware.jobs
     requests = [
-        Request(
-            submission=pair.submission.path,
-            problem=pair.problem.path,
-            device=hardware.device,
-            grid=options.grid,
-            seed=seed,
-            cases=pair.cases,
+        making.request(
+            pair.submission.path,
+            pair.problem.path,
+            pair.cases,
             is_whole=not options.case,
-            deadlines=Deadlines.of(options),
-            call_budget=options.call_budget,
-            schedule=options.schedule,
+            search=making.search(pair.problem, pair.submission),
             cores=cores_each(jobs, len(pairs)),
-            readable=tuple(options.readable),
-            untrusted=options.untrusted,
-            search=search_for(pair.problem, pair.submission, options.search),
-            run=run,
         )
         for pair in pairs
     ]

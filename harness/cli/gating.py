@@ -23,17 +23,17 @@ from harness.gate.decision import Change, Decision
 from harness.gate.revision import content_at
 from harness.gate.run import GateOptions, decide
 from harness.gate.sources import Comparison, with_file, with_revision
-from harness.problems.grid import fresh_seed
+from harness.options import Options
 from harness.problems.references import load_references, named
 from harness.report_page.data import pairs_of
 from harness.report_page.page import page, target
+from harness.requesting import Requests
 from harness.sandbox import layers
 from harness.speed.result import of_problems
 from harness.system.errors import UsageError
 from harness.system.escape import markdown
 from harness.system.files import write_whole
 from harness.system.output import say
-from harness.worker.supervisor import Deadlines
 
 
 def gate(options: argparse.Namespace) -> int:
@@ -42,16 +42,10 @@ def gate(options: argparse.Namespace) -> int:
     engine = engine_choice(options)
     hardware = engine.hardware(options.device)
     gate_options = GateOptions(
-        device=hardware.device,
-        grid=options.grid,
-        seed=fresh_seed() if options.seed is None else options.seed,
-        deadlines=Deadlines.of(options),
-        call_budget=options.call_budget,
+        requests=Requests.of(Options.of(options), hardware.device),
         jobs=options.jobs or hardware.jobs,
         engine=engine,
         allow_new=options.allow_new,
-        readable=tuple(options.readable),
-        untrusted=options.untrusted,
     )
     asked = settings.read(Path.cwd())
     thresholds = asked.no_looser_than(_of_base(options, asked))
@@ -62,7 +56,7 @@ def gate(options: argparse.Namespace) -> int:
             *_unknown_problems(asked, options),
             *_loosened(asked, thresholds),
         )
-        how = f"on the {gate_options.device}, {comparison.values}"
+        how = f"on the {hardware.device}, {comparison.values}"
         say(f"gate: this tree against {comparison.title}, {how}", sys.stdout)
         decisions = decide(comparison.plan.pairs, gate_options, comparison.evidence, thresholds)
     decisions += [

@@ -13,12 +13,14 @@ from harness.cli.notes import open_json, print_notes, print_refusals
 from harness.cli.options import NOT_PASSED, PASSED, reference_paths
 from harness.compiler.cache import Cache, default_root
 from harness.evaluate import Request
+from harness.options import Options
 from harness.preflight import prepare
 from harness.problems.discovery import Submission, discover, fits
 from harness.problems.problem import Problem
 from harness.problems.references import load_references, named
 from harness.profile.profile import ProfileError, profile
 from harness.profile.tables import tables
+from harness.requesting import Requests
 from harness.sandbox import layers
 from harness.system.output import JsonLines, say
 from harness.system.processors import usable_cores
@@ -34,6 +36,9 @@ def profile_one(options: argparse.Namespace) -> int:
     device = devices.choose("simulator")
     layers.require_for(options.readable, untrusted=options.untrusted)
     found = discover([options.submission])
+    # The counters do not depend on values. With a fixed seed, they do not in kernels that branch on
+    # values either.
+    making = Requests(Options.of(options), device, seed=0)
     pairs = [(s, p) for s in found.submissions for p in problems if fits(s, p, problems) is None]
     if pairs:
         prepare(Cache(default_root()))
@@ -44,14 +49,7 @@ def profile_one(options: argparse.Namespace) -> int:
         refused = print_refusals(found, problems, out)
         failed = False
         for submission, problem in pairs:
-            request = Request(
-                submission=submission.path,
-                problem=problem.path,
-                device=device,
-                cores=usable_cores(),
-                readable=tuple(options.readable),
-                untrusted=options.untrusted,
-            )
+            request = making.request(submission.path, problem.path, cores=usable_cores())
             failed |= not _profile(request, problem, submission, json_lines, out)
     return NOT_PASSED if failed or refused else PASSED
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import cast
 
 import torch
 
-from harness.defaults import CALL_BUDGET
 from harness.engines.engine import EngineChoice, evaluate_all
 from harness.engines.evaluator import EvaluationError
 from harness.engines.progress import ProgressLines
-from harness.evaluate import OnProgress, Request, fresh_run
+from harness.evaluate import OnProgress, Request
 from harness.gate.before import RecordError
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.gate.decision import Change, Decision
@@ -25,50 +23,28 @@ from harness.problems.discovery import Submission
 from harness.problems.grid import Case, Grid, Label, case_again, cases_for
 from harness.problems.problem import Problem
 from harness.records.report import CaseReport, Report
+from harness.requesting import Requests
 from harness.speed.measurement import Measurement
 from harness.speed.plan import SpeedPlan
-from harness.system.device import Device
-from harness.worker.supervisor import Deadlines
+from harness.system.processors import cores_each
 
 
 @dataclass(frozen=True)
 class GateOptions:
-    """The gate's options, most of which are settings of each evaluation.
+    """The gate's options.
 
     Attributes:
-        device, grid, seed, deadlines, call_budget, readable, untrusted, run: As in `Request`. If
-            the old version is a recorded report, the grid and seed of that report are used instead.
+        requests: Maker of the requests of both versions. If the old version is a recorded report,
+            the grid and seed of that report are used instead.
         jobs: Number of evaluations at a time.
         engine: The engine that runs the evaluations.
         allow_new: Whether a submission without an old version may pass the gate.
     """
 
-    device: Device
-    grid: Grid
-    seed: int
-    deadlines: Deadlines
+    requests: Requests
     jobs: int
     allow_new: bool
-    readable: tuple[Path, ...] = ()
-    untrusted: bool = False
-    call_budget: int = CALL_BUDGET
-    run: str = field(default_factory=fresh_run)
     engine: EngineChoice = field(default_factory=EngineChoice)
-
-    def request(self, submission: Path, problem: Path) -> Request:
-        """Return the request for a submission's file on a problem's file, without cases."""
-        return Request(
-            submission=submission,
-            problem=problem,
-            device=self.device,
-            grid=self.grid,
-            seed=self.seed,
-            deadlines=self.deadlines,
-            call_budget=self.call_budget,
-            readable=self.readable,
-            untrusted=self.untrusted,
-            run=self.run,
-        )
 
     def measure(self, plan: SpeedPlan) -> Measurement:
         """Time the submissions of a plan on a GPU on which the harness runs nothing else.
@@ -108,7 +84,9 @@ def decide(
     Raises:
         harness.system.errors.MachineError: This machine cannot evaluate anything.
     """
-    asked = [_requests_of(pair, options) for pair in pairs if pair.is_changed]
+    changed = [pair for pair in pairs if pair.is_changed]
+    cores = cores_each(options.jobs, 2 * len(changed))
+    asked = [_requests_of(pair, options, cores) for pair in changed]
     requests = [request for each in asked for request in (each.head, each.base) if request]
     if requests:
         options.engine.prepare()
@@ -132,11 +110,11 @@ def decide(
     return [_decision(each, options, evidence, thresholds) for each in sides]
 
 
-def _requests_of(pair: Pair, options: GateOptions) -> _Asked:
+def _requests_of(pair: Pair, options: GateOptions, cores: int) -> _Asked:
     before = pair.before
     if pair.head is None or pair.unread or (before is None and not options.allow_new):
         return _Asked(pair)
-    request = options.request(pair.head.path, pair.problem.path)
+    request = options.requests.request(pair.head.path, pair.problem.path, cores=cores)
     base = None
     also: tuple[Case, ...] = ()
     if before and before.report:

@@ -103,7 +103,8 @@ def with_revision(
             for name in beside[:1]
         ),
     )
-    values = f"grid {options.grid}, seed {options.seed}"
+    requests = options.requests
+    values = f"grid {requests.options.grid}, seed {requests.seed}"
     return Comparison(f"{revision} ({tree.commit[:12]})", values, found, _evidence(options), notes)
 
 
@@ -139,9 +140,9 @@ def _renames(found: GatePlan) -> Iterator[str]:
 
 
 def _evidence(options: GateOptions) -> Evidence:
-    if options.device == "simulator":
+    if options.requests.device == "simulator":
         return compare_counters
-    return Measured(options.measure, options.request, _SECONDS)
+    return Measured(options.measure, options.requests.request, _SECONDS)
 
 
 def _head(paths: Sequence[Path]) -> Discovery:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -21,29 +21,26 @@ from harness.engines.engine import EngineChoice, Hardware
 from harness.engines.finished import FOLDER as FINISHED
 from harness.engines.finished import ReportCache
 from harness.engines.suite import PendingEvaluation, Suite
-from harness.evaluate import Request, fresh_run
 from harness.gpu.state import describe_gpu
 from harness.messages.kinds import BASELINE_KINDS, BASELINE_PRECISIONS
+from harness.options import Options
 from harness.problems.discovery import Rejected, Submission, discover, fits, mentions_model_new
-from harness.problems.grid import Grid, cases_for, fresh_seed
 from harness.problems.names import why_no_name
 from harness.problems.problem import Problem
 from harness.problems.references import load_references
-from harness.problems.search import search_for
 from harness.pytest_plugin import checks, machine, pages
 from harness.pytest_plugin.hints import is_excluded_by_name
 from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, Outcome, SpeedSession
 from harness.records.render import headline
 from harness.records.report import Report
 from harness.records.store import FOLDER
+from harness.requesting import Requests
 from harness.sandbox import layers
 from harness.speed.measure import baseline_name
 from harness.system import interpreter
-from harness.system.device import Device
 from harness.system.errors import HarnessError
 from harness.system.escape import one_line
 from harness.system.processors import cores_each
-from harness.worker.supervisor import Deadlines
 
 
 @dataclass(frozen=True)
@@ -53,19 +50,7 @@ class SessionOptions:
     problems: tuple[Problem, ...]
     engine: EngineChoice
     hardware: Hardware
-    grid: Grid
-    seed: int
-    deadlines: Deadlines
-    call_budget: int
-    search: float
-    schedule: int
-    readable: tuple[Path, ...]
-    untrusted: bool
-
-    @property
-    def device(self) -> Device:
-        """The device on which all submissions run."""
-        return self.hardware.device
+    requests: Requests
 
 
 OPTIONS = pytest.StashKey[SessionOptions]()
@@ -83,7 +68,7 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
     Raises:
         pytest.UsageError: An option is invalid, or needs something that this machine lacks.
     """
-    seed = config.getoption("--harness-seed")
+    given = Options.of(config.option)
     # All processes of pytest-xdist must draw the same values, because they check parts of one grid.
     shared = getattr(config, "workerinput", {}).get("harness_seed")
     engine = EngineChoice(
@@ -91,23 +76,14 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
     )
     try:
         layers.require_for(
-            config.getoption("--readable"),
+            given.readable,
             # The machines of a cluster check their own sandboxes.
-            untrusted=config.getoption("--untrusted") and not engine.scheduler,
+            untrusted=given.untrusted and not engine.scheduler,
         )
-        return SessionOptions(
-            problems=load_references(references),
-            engine=engine,
-            hardware=engine.hardware(config.getoption("--device")),
-            grid=config.getoption("--grid"),
-            seed=next(s for s in (seed, shared, fresh_seed()) if s is not None),
-            deadlines=Deadlines.of(config.option),
-            call_budget=config.getoption("--call-budget"),
-            search=config.getoption("--harness-search"),
-            schedule=config.getoption("--harness-schedule"),
-            readable=tuple(config.getoption("--readable")),
-            untrusted=config.getoption("--untrusted"),
-        )
+        problems = load_references(references)
+        hardware = engine.hardware(given.device)
+        options = given if given.seed is not None else replace(given, seed=shared)
+        return SessionOptions(problems, engine, hardware, Requests.of(options, hardware.device))
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -115,16 +91,18 @@ def session_options(config: pytest.Config, references: Iterable[Path]) -> Sessio
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Send the session's seed to a process of pytest-xdist; all processes use the same seed."""
-    node.workerinput["harness_seed"] = node.config.stash[OPTIONS].seed
+    node.workerinput["harness_seed"] = node.config.stash[OPTIONS].requests.seed
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Return lines with device, grid, seed and problems, and notes on sandbox and torch."""
     options = config.stash[OPTIONS]
     names = ", ".join(problem.name for problem in options.problems)
+    requests = options.requests
     notes = filter(None, (torch_note(), sandbox_note()))
     return [
-        f"harness: {options.device}, grid {options.grid}, seed {options.seed}, problems: {names}",
+        f"harness: {requests.device}, grid {requests.options.grid}, seed {requests.seed}, "
+        f"problems: {names}",
         *(f"harness: {note}" for note in notes),
     ]
 
@@ -144,7 +122,7 @@ def pytest_collect_file(
     if _mentions_model_new(file_path) or _is_unreadable(file_path):
         return [SubmissionFile.from_parent(parent, path=file_path)]
     # An untrusted test module is a program too, and importing it would run it.
-    return [] if parent.config.stash[OPTIONS].untrusted else others
+    return [] if parent.config.stash[OPTIONS].requests.options.untrusted else others
 
 
 @pytest.hookimpl(wrapper=True)
@@ -207,7 +185,7 @@ class SubmissionFile(pytest.Module):
 
     def _is_asked_for(self, item: pytest.Item | pytest.Collector) -> bool:
         is_search = isinstance(item, pytest.Function) and item.originalname == _SEARCH
-        return not is_search or self.config.stash[OPTIONS].search > 0
+        return not is_search or self.config.stash[OPTIONS].requests.options.search > 0
 
     def _twin(self, submission: Submission) -> Iterator[Rejected]:
         first = self.config.stash[NAMES].setdefault(submission.name, self.path)
@@ -282,9 +260,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     pairs = [
         pytest.param(problem, case.id, id=f"{problem.name}-{case.id}")
         for problem in file.problems()
-        for case in cases_for(
-            problem, file.submission, options.grid, options.device, seed=options.seed
-        )
+        for case in options.requests.cases(problem, file.submission)
     ]
     metafunc.parametrize(("problem", "case"), pairs)
 
@@ -345,7 +321,7 @@ def _baseline_of(item: pytest.Item) -> tuple[str, str] | None:
 
 
 def _why_no_speed(config: pytest.Config, options: SessionOptions) -> str | None:
-    if options.device != "cuda":
+    if options.requests.device != "cuda":
         return "no GPU: the time that the simulator takes is not a speed"
     if hasattr(config, "workerinput") or getattr(config.option, "numprocesses", None):
         return (
@@ -379,10 +355,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     )
     speeds = config.stash[SPEED] = SpeedSession(
         folder / config.getoption("--harness-results"),
-        config.getoption("--speed-seconds"),
+        options.requests.options.speed_seconds,
         _sayer(config),
     )
-    run = fresh_run()
+    making = options.requests
     wanted: dict[tuple[Path, Path], set[str]] = {}
     timed: set[tuple[Path, Path]] = set()
     searched: set[tuple[Path, Path]] = set()
@@ -404,32 +380,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             searched.add(key)
     for (path, problem_path), selected in wanted.items():
         problem = next(p for p in options.problems if p.path == problem_path)
-        grid = cases_for(
-            problem, files[path].submission, options.grid, options.device, seed=options.seed
-        )
+        submission = files[path].submission
+        grid = making.cases(problem, submission)
         # The speed and the search need a verdict on all cases: both begin only if every case is
         # right. Otherwise, the selected cases are enough.
         is_whole = (path, problem_path) in timed | searched or len(selected) == len(grid)
         cases = grid if is_whole else tuple(case for case in grid if case.id in selected)
-        request = Request(
-            submission=path,
-            problem=problem_path,
-            device=options.device,
-            grid=options.grid,
-            seed=options.seed,
-            cases=cases,
+        is_searched = (path, problem_path) in searched
+        request = making.request(
+            path,
+            problem_path,
+            cases,
             is_whole=is_whole,
-            deadlines=options.deadlines,
-            call_budget=options.call_budget,
-            schedule=options.schedule,
-            readable=options.readable,
-            untrusted=options.untrusted,
-            search=search_for(
-                problem,
-                files[path].submission,
-                options.search if (path, problem_path) in searched else 0.0,
-            ),
-            run=run,
+            search=making.search(problem, submission) if is_searched else None,
             cores=cores_each(jobs * processes, len(wanted)),
         )
         is_timed = (path, problem_path) in timed
@@ -520,7 +483,7 @@ def pytest_benchmark_update_machine_info(
     On a cluster, nothing is added, since each row of the results names the GPU of its machine.
     """
     options = config.stash[OPTIONS]
-    if options.device == "cuda" and not options.engine.scheduler:
+    if options.requests.device == "cuda" and not options.engine.scheduler:
         machine_info["gpu"] = describe_gpu()
 
 

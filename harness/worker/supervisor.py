@@ -5,7 +5,6 @@ It starts the worker, sets deadlines for it, and ends it.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import secrets
@@ -73,15 +72,6 @@ class Deadlines:
     all_steps: float = CHECK_SECONDS
     all_builds: float = BUILD_SECONDS
     judgement: float = JUDGING_SECONDS
-
-    @classmethod
-    def of(cls, options: argparse.Namespace) -> Self:
-        """Return the deadlines from the options of `cli.option_types.add_limits`."""
-        return cls(
-            step=options.step_seconds,
-            all_steps=options.check_seconds,
-            all_builds=options.build_seconds,
-        )
 
 
 class TimeLeft:

@@ -17,9 +17,10 @@ from harness.gate.renames import renames
 from harness.gate.run import GateOptions
 from harness.gate.settings import Thresholds, read
 from harness.gate.sources import with_revision
+from harness.options import Options
 from harness.problems.discovery import discover
 from harness.problems.references import load_references
-from harness.worker.supervisor import Deadlines
+from harness.requesting import Requests
 from tests.support import ROOT, SUBMISSIONS, Outcome, case, harness, page_data, report
 
 # The problem is small and has few parameters, so there are few cases.
@@ -323,7 +324,8 @@ def test_what_counts_as_changed(
     """
     monkeypatch.chdir(repository.folder)
     paths = [Path("submissions")]
-    options = GateOptions("simulator", "quick", 1, Deadlines(), 1, allow_new=False)
+    requests = Requests(Options(), "simulator", seed=1)
+    options = GateOptions(requests, 1, allow_new=False)
 
     def changed(*, everything: bool = False) -> tuple[bool, tuple[str, ...]]:
         problems = load_references([Path("reference")])
@@ -354,15 +356,16 @@ def test_times_are_asked_for_as_the_command_line_says(
     """The gate's timing requests have --untrusted, --readable and deadlines of the command line."""
     monkeypatch.chdir(repository.folder)
     problems = load_references([Path("reference")])
-    deadlines = Deadlines(step=7.0)
-    options = GateOptions("cuda", "quick", 1, deadlines, 1, False, (tmp_path,), untrusted=True)
+    given = Options(step_seconds=7.0, readable=(tmp_path,), untrusted=True)
+    options = GateOptions(Requests(given, "cuda", seed=1), 1, allow_new=False)
     paths = [Path("submissions")]
     folder = tmp_path_factory.mktemp("older")
     found = with_revision("HEAD", paths, problems, options, folder, everything=False)
     assert isinstance(found.evidence, Measured)
     asked = found.evidence.request(Path("mine.py"), problems[0].path)
     assert asked.untrusted
-    assert (asked.device, asked.readable, asked.deadlines) == ("cuda", (tmp_path,), deadlines)
+    found_there = (asked.device, asked.readable, asked.deadlines.step)
+    assert found_there == ("cuda", (tmp_path,), 7.0)
 
 
 @pytest.mark.thorough

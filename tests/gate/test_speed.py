@@ -15,14 +15,15 @@ from harness.gate.evidence import Measured, Recorded, compare_counters
 from harness.gate.plan import Pair
 from harness.gate.run import GateOptions
 from harness.gate.speed import by_counters, by_results, by_times
+from harness.options import Options
 from harness.problems.discovery import discover
 from harness.problems.problem import load
+from harness.requesting import Requests
 from harness.simulator.counters.totals import Totals
 from harness.speed import result as results
 from harness.speed.measurement import Conditions, Measurement
 from harness.speed.plan import SpeedPlan
 from harness.speed.result import Timing
-from harness.worker.supervisor import Deadlines
 from tests.support import REFERENCE, SUBMISSIONS, report, speed_result, timing
 
 BASE = Totals(1, 10_000, 320_000, 5000, 400, 1600, 0, 0, 0, 32, 1.0)
@@ -191,9 +192,8 @@ def test_both_versions_are_timed_in_one_run(tmp_path: Path) -> None:
     The engine gets both files and the problem. A suspicious time of the new version is refused.
     """
     asked = []
-    options = GateOptions(
-        "cuda", "quick", 1, Deadlines(step=7.0), 1, False, (tmp_path,), untrusted=True
-    )
+    given = Options(step_seconds=7.0, readable=(tmp_path,), untrusted=True)
+    options = GateOptions(Requests(given, "cuda", seed=1), 1, allow_new=False)
     answers = [
         measurement(timing(4.1), timing(4.0)),
         measurement(timing(2.0), timing(4.0), "below the floor"),
@@ -203,12 +203,12 @@ def test_both_versions_are_timed_in_one_run(tmp_path: Path) -> None:
         asked.append(
             (plan.request.problem.name, {each.name: each.path.name for each in plan.entries})
         )
-        assert plan.request == options.request(Path("mine.py"), pair.problem.path)
+        assert plan.request == options.requests.request(Path("mine.py"), pair.problem.path)
         return answers[len(asked) - 1]
 
     (old,) = discover([SUBMISSIONS / "flat_index.py"]).submissions
     pair = replace(a_pair(submission=old), head=old)
-    evidence = Measured(measure, options.request, 10.0)
+    evidence = Measured(measure, options.requests.request, 10.0)
     base = replace(PASSED, path=str(old.path))
     slower = evidence(pair, PASSED, base, 0.01)
     assert (slower.outcome, slower.evidence) == ("slower", "times")
