@@ -25,7 +25,7 @@ from pathlib import Path
 import torch
 
 from harness.judging.oracle import CLASSES
-from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.discovery import ConstructorParameter, Kind, Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem, ProblemError, load
@@ -33,7 +33,10 @@ from harness.problems.references import reference_files
 from harness.problems.values import runs_for, values_for
 
 ANY = Submission(
-    "any", Path("any.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+    "any",
+    Path("any.py"),
+    "0" * 64,
+    (ConstructorParameter("rest", Kind.VAR_KEYWORD, required=False),),
 )
 
 

@@ -39,7 +39,7 @@ import harness
 from harness.engines.cluster import tasks
 from harness.engines.cluster.connection import client_of, local_cluster
 from harness.engines.cluster.sender import DaskEngine
-from harness.engines.cluster.tasks import Outcome
+from harness.engines.cluster.tasks import TaskOutcome
 from harness.engines.engine import EngineChoice
 from harness.engines.processes import Processes
 from harness.evaluate import Request
@@ -47,7 +47,7 @@ from harness.problems.discovery import discover, fits
 from harness.problems.problem import load
 from harness.records.render import full
 from harness.records.report import Report
-from harness.speed.plan import Entry, SpeedPlan
+from harness.speed.plan import SpeedPlan, TimedSubmission
 from harness.system.processors import usable_cores
 
 _ROUNDS = 7
@@ -254,7 +254,7 @@ def builds(names: Sequence[str], folder: Path) -> None:
         for path, report in zip(paths, reports, strict=True):
             if report.precision is None:
                 raise SystemExit(full(report))
-            entries = (Entry(report.submission, path, report.precision),)
+            entries = (TimedSubmission(report.submission, path, report.precision),)
             plan = SpeedPlan(Request(path, reference, "cuda"), entries, kinds=(), seconds=3.0)
             medians: dict[bool, list[float]] = {False: [], True: []}
             for is_busy in (False, True, False, True):
@@ -376,8 +376,8 @@ class _Empty:
     def __init__(self, report: str) -> None:
         self._report = report
 
-    def __call__(self, *_: object) -> Outcome:
-        return Outcome("report", self._report, "")
+    def __call__(self, *_: object) -> TaskOutcome:
+        return TaskOutcome("report", self._report, "")
 
 
 def _no_builds(*_: object) -> tasks.Builds:

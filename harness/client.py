@@ -29,7 +29,7 @@ from harness.requesting import Requests
 from harness.sandbox import layers
 from harness.speed.measurement import Measurement
 from harness.speed.outcome import speed_result
-from harness.speed.plan import Entry, SpeedPlan
+from harness.speed.plan import SpeedPlan, TimedSubmission
 from harness.speed.result import SpeedResult
 from harness.system.errors import UsageError
 from harness.system.futures import complete_from
@@ -190,7 +190,7 @@ class Client:
             )
         plan = SpeedPlan(
             request=replace(self._requests, seed=report.seed).request(path, problem.path),
-            entries=(Entry(report.submission, path, precision),),
+            entries=(TimedSubmission(report.submission, path, precision),),
             seconds=self._options.speed_seconds,
         )
         result: Future[SpeedResult] = Future()

@@ -44,7 +44,7 @@ from harness.problems.one_namespace import names_not_shared, shared_constants, s
 from harness.problems.problem import MOST_NUMBERS, Problem, load
 from harness.problems.search import Search
 from harness.problems.values import elements_of, numbers_given, undefined_runs
-from harness.records.coverage import Branch, Coverage
+from harness.records.coverage import BranchCoverage, Coverage
 from harness.records.limits import limited, with_short_texts
 from harness.records.report import AMISS, BuildReport, CaseReport, Report, not_run
 from harness.sandbox.confined import SandboxError
@@ -697,5 +697,5 @@ def _coverage(header: Mapping[str, Any]) -> Coverage | None:
         tuple(lines["reached"]),
         tuple(lines["missed"]),
         tuple(lines["unset"]),
-        tuple(Branch(*branch) for branch in lines["branches"]),
+        tuple(BranchCoverage(*branch) for branch in lines["branches"]),
     )

@@ -17,7 +17,7 @@ from torch import Tensor
 from harness.judging.compare import compare
 from harness.judging.oracle import CLASSES, expected
 from harness.problems.bounds import Expected
-from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.discovery import ConstructorParameter, Kind, Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem, load
@@ -25,7 +25,10 @@ from harness.problems.runs import Run
 from harness.problems.values import calls_for, values_of_call
 
 ANY = Submission(
-    "any", Path("any.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+    "any",
+    Path("any.py"),
+    "0" * 64,
+    (ConstructorParameter("rest", Kind.VAR_KEYWORD, required=False),),
 )
 SEED = 1
 

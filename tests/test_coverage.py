@@ -9,7 +9,7 @@ import pytest
 from harness.evaluate import evaluate
 from harness.leaderboard.columns import columns_of
 from harness.leaderboard.standings import Board, Standing
-from harness.records.coverage import Branch, Coverage, lcov
+from harness.records.coverage import BranchCoverage, Coverage, lcov
 from harness.records.render import full, headline
 from harness.records.report import Report
 from tests.support import REFERENCE, SUBMISSIONS, case, harness, report, request_for
@@ -112,9 +112,13 @@ def test_lines_with_counters_have_their_ptx(checked: Report, text: str) -> None:
 
 def test_branches_of_two_runs_are_joined() -> None:
     """`Coverage.joined` matches two runs' branches by line, and by their order within the line."""
-    one = Coverage((1,), (), (), (Branch(1, True, False), Branch(1, False, False)))
-    other = Coverage((1,), (), (), (Branch(1, False, True), Branch(2, True, False)))
-    joined = (Branch(1, True, True), Branch(1, False, False), Branch(2, True, False))
+    one = Coverage((1,), (), (), (BranchCoverage(1, True, False), BranchCoverage(1, False, False)))
+    other = Coverage((1,), (), (), (BranchCoverage(1, False, True), BranchCoverage(2, True, False)))
+    joined = (
+        BranchCoverage(1, True, True),
+        BranchCoverage(1, False, False),
+        BranchCoverage(2, True, False),
+    )
     assert one.joined(other).branches == joined
 
 
@@ -170,7 +174,11 @@ def test_lcov_has_both_ways_of_each_branch() -> None:
     One total counts all outcomes, the other one counts the outcomes that occurred. A branch that no
     thread reached has a dash for both outcomes.
     """
-    branches = (Branch(3, True, False), Branch(3, False, False), Branch(8, True, True))
+    branches = (
+        BranchCoverage(3, True, False),
+        BranchCoverage(3, False, False),
+        BranchCoverage(8, True, True),
+    )
     lines = lcov([("a", "a.py", Coverage((3, 8), (), (), branches))]).splitlines()
     told = [line for line in lines if line.startswith("BR")]
     wanted = "BRDA:3,0,0,1 BRDA:3,0,1,0 BRDA:3,1,0,- BRDA:3,1,1,- BRDA:8,0,0,1 BRDA:8,0,1,1"

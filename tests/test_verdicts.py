@@ -16,7 +16,7 @@ import pytest
 from harness.evaluate import Request, evaluate
 from harness.judging.verdict import describe_wrong_runs, has_more_rows
 from harness.problems.configuration import InputSpec
-from harness.problems.discovery import Kind, Parameter, Submission, discover
+from harness.problems.discovery import ConstructorParameter, Kind, Submission, discover
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import OWN, Case, case_again, cases_for
 from harness.problems.problem import load
@@ -27,7 +27,10 @@ from tests.support import REFERENCE, SUBMISSIONS, harness, reports, request_for
 
 PROBLEM = REFERENCE / "conv_transpose1d.py"
 ANY = Submission(
-    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+    "kernel",
+    Path("kernel.py"),
+    "0" * 64,
+    (ConstructorParameter("rest", Kind.VAR_KEYWORD, required=False),),
 )
 
 ORIGINAL = (SUBMISSIONS / "flat_index.py").read_text()

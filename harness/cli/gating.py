@@ -22,7 +22,7 @@ from harness.gate import render, settings
 from harness.gate.decision import Change, Decision
 from harness.gate.revision import content_at
 from harness.gate.run import GateOptions, decide
-from harness.gate.sources import Comparison, with_file, with_revision
+from harness.gate.sources import GateComparison, with_file, with_revision
 from harness.options import Options
 from harness.problems.references import load_references, named
 from harness.report_page.data import pairs_of
@@ -89,7 +89,9 @@ def _write(options: argparse.Namespace, decisions: Sequence[Decision], subtitle:
         raise UsageError(f"--html {file}: {error.strerror}") from None
 
 
-def _comparison(options: argparse.Namespace, gate_options: GateOptions, folder: Path) -> Comparison:
+def _comparison(
+    options: argparse.Namespace, gate_options: GateOptions, folder: Path
+) -> GateComparison:
     problems = named(load_references(reference_paths(options)), options.problem)
     file = Path(options.base)
     if file.is_file():
@@ -143,7 +145,7 @@ def _unknown_problems(
         )
 
 
-def _tell(comparison: Comparison, decisions: Sequence[Decision], notes: Iterable[str]) -> None:
+def _tell(comparison: GateComparison, decisions: Sequence[Decision], notes: Iterable[str]) -> None:
     """Print the decisions; under GitHub Actions, also annotate files and write the job summary."""
     unchanged = sum(not pair.is_changed for pair in comparison.plan.pairs)
     closing = render.summary(decisions, unchanged)

@@ -32,7 +32,7 @@ MOST_BYTES = 4096
 
 
 @dataclass(frozen=True)
-class Instructions:
+class DeviceArguments:
     """Settings that a device process gets on its command line.
 
     Attributes:
@@ -48,7 +48,7 @@ def main() -> None:
     """Start and end devices as the supervisor requests, until it closes the connection."""
     interpreter.settle()
     die_with_parent()
-    told = codec.decode(sys.argv[2], Instructions)
+    told = codec.decode(sys.argv[2], DeviceArguments)
     told.limits.impose()
     torch.set_num_threads(1)
     library = ctypes.CDLL(str(told.library)) if told.library else None

@@ -33,7 +33,7 @@ from harness.device.record import CHOSEN, FROM_HOST, TO_HOST, Record
 from harness.device.tensors import put, tensor_at
 from harness.device.values import (
     Argument,
-    Device,
+    DeviceArgument,
     Malformed,
     OnDevice,
     Reader,
@@ -352,7 +352,7 @@ class _Call:
                 self._places.append(None)
                 self._tensors.append(value)
                 return value
-            case Device():
+            case DeviceArgument():
                 return self._memory.torch_device
             case list():
                 return [self._resolved(each) for each in value]

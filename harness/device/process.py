@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from torch import Tensor
 
-from harness.device.main import MOST_BYTES, Instructions
+from harness.device.main import MOST_BYTES, DeviceArguments
 from harness.gpu.window import WORTHWHILE_BYTES, ExportedMemory, own_window, room_for
 from harness.messages.channel import Channel, Message
 from harness.sandbox.confined import Confined, Confinement
@@ -69,7 +69,7 @@ class DeviceProcess:
         self._trusted = ours
         ours.settimeout(_START_SECONDS)
         limits = Limits.for_this_machine(cores)
-        told = codec.encode(Instructions(library, limits))
+        told = codec.encode(DeviceArguments(library, limits))
         confinement = Confinement(
             (library,) if library else (),
             {},

@@ -59,7 +59,7 @@ class Argument:
     place: Place | None = None
 
 
-class Device:
+class DeviceArgument:
     """An operator's argument that is the device itself, as in `device="cuda"`."""
 
 
@@ -110,7 +110,7 @@ class Reader:
             case Value.HOST_TENSOR:
                 return self._host_tensor()
             case Value.DEVICE:
-                return Device()
+                return DeviceArgument()
         raise Malformed(f"a value of unknown kind {kind}")
 
     @property

@@ -23,7 +23,7 @@ _MARGIN = 1 << 14
 
 
 @dataclass(frozen=True)
-class Part:
+class VastPart:
     """A part of a vast tensor that is stored in memory.
 
     Stacked, the parts of a tensor form a small tensor with one row for each part.
@@ -62,12 +62,12 @@ def put_vast(memory: DeviceMemory, value: Tensor, vast: Vast) -> Place:
     return place
 
 
-def input_parts(place: Place, vast: Vast) -> list[Part]:
+def input_parts(place: Place, vast: Vast) -> list[VastPart]:
     """Return the parts of a vast input that are stored in memory."""
     return [_part(place, vast.along, start, vast.part) for start in vast.starts]
 
 
-def output_parts(place: Place, vast: Vast) -> list[Part]:
+def output_parts(place: Place, vast: Vast) -> list[VastPart]:
     """Return the parts of a vast output that correspond to the stored parts of the input.
 
     Raises:
@@ -104,7 +104,7 @@ def is_vast_output(memory: DeviceMemory, place: Place, vast: Vast) -> bool:
     return bool(found and found.is_sparse and is_dense_output)
 
 
-def values_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
+def values_of_parts(memory: DeviceMemory, parts: list[VastPart]) -> Tensor:
     """Return the values of a vast tensor's parts as one tensor with a row for each part.
 
     Raises what `tensor_at` raises.
@@ -112,7 +112,7 @@ def values_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
     return torch.stack([part.joined(lambda piece: tensor_at(memory, piece)) for part in parts])
 
 
-def writers_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
+def writers_of_parts(memory: DeviceMemory, parts: list[VastPart]) -> Tensor:
     """Return a code for the writer of each element of `values_of_parts`.
 
     Raises what `DeviceMemory.writers` raises.
@@ -120,7 +120,7 @@ def writers_of_parts(memory: DeviceMemory, parts: list[Part]) -> Tensor:
     return torch.stack([part.joined(memory.writers) for part in parts])
 
 
-def _part(place: Place, along: int, start: int, length: int) -> Part:
+def _part(place: Place, along: int, start: int, length: int) -> VastPart:
     """Return the part of a vast tensor that begins at index `start` of the long dimension.
 
     The part is a whole row if there are many rows, else a range of positions in every channel.
@@ -133,12 +133,12 @@ def _part(place: Place, along: int, start: int, length: int) -> Part:
     """
     if along == 0:
         shape = place.shape[1:]
-        return Part((_moved(place, start * place.strides[0], shape),), shape)
+        return VastPart((_moved(place, start * place.strides[0], shape),), shape)
     pieces = tuple(
         _moved(place, first + start * place.strides[along], (length, *place.shape[along + 1 :]))
         for first in _offsets(place, along)
     )
-    return Part(pieces, (*place.shape[1:along], length, *place.shape[along + 1 :]))
+    return VastPart(pieces, (*place.shape[1:along], length, *place.shape[along + 1 :]))
 
 
 def _offsets(place: Place, along: int) -> Iterator[int]:

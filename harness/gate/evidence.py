@@ -11,7 +11,7 @@ from harness.engines.evaluator import EvaluationError
 from harness.evaluate import Request
 from harness.gate import speed
 from harness.gate.decision import Change
-from harness.gate.plan import Pair
+from harness.gate.plan import VersionPair
 from harness.records.report import Report
 from harness.speed import plan as speed_plan
 from harness.speed import result as results
@@ -31,14 +31,18 @@ _SHARP = 0.2
 class Evidence(Protocol):
     """A method of comparing the speed of an old version (base) and a new version (head)."""
 
-    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+    def __call__(
+        self, pair: VersionPair, head: Report, base: Report | None, threshold: float
+    ) -> Change:
         """Compare the speed of two versions, both of which are right, and return the outcome.
 
         A change of at most the fraction `threshold` counts as the same.
         """
 
 
-def compare_counters(pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+def compare_counters(
+    pair: VersionPair, head: Report, base: Report | None, threshold: float
+) -> Change:
     """Compare the simulator's counters of both versions, which their reports contain."""
     del pair
     if base is None or base.counters is None or head.counters is None:
@@ -69,15 +73,17 @@ class Measured:
     request: Callable[[Path, Path], Request]
     seconds: float
 
-    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+    def __call__(
+        self, pair: VersionPair, head: Report, base: Report | None, threshold: float
+    ) -> Change:
         """Time both versions on the GPU, and compare the times."""
         if base is None or base.precision is None or head.precision is None or pair.head is None:
             return Change("missing", "times", "one version cannot be run")
         plan = speed_plan.SpeedPlan(
             request=self.request(Path(head.path), pair.problem.path),
             entries=(
-                speed_plan.Entry(HEAD, Path(head.path), head.precision),
-                speed_plan.Entry(BASE, Path(base.path), base.precision),
+                speed_plan.TimedSubmission(HEAD, Path(head.path), head.precision),
+                speed_plan.TimedSubmission(BASE, Path(base.path), base.precision),
             ),
             kinds=(),
             seconds=self.seconds,
@@ -109,7 +115,9 @@ class Recorded:
 
     folder: Path
 
-    def __call__(self, pair: Pair, head: Report, base: Report | None, threshold: float) -> Change:
+    def __call__(
+        self, pair: VersionPair, head: Report, base: Report | None, threshold: float
+    ) -> Change:
         """Find the stored speed results of both versions, and compare them."""
         before = pair.before.result if pair.before else None
         if before is None:

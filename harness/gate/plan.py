@@ -14,7 +14,7 @@ from harness.problems.problem import Problem
 
 
 @dataclass(frozen=True)
-class Pair:
+class VersionPair:
     """The old version (base) and the new version (head) of one submission on one problem.
 
     Attributes:
@@ -50,7 +50,7 @@ class GatePlan:
         renamed: For the new name of each renamed submission, its old name.
     """
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[VersionPair, ...]
     rejected: tuple[Rejected, ...]
     renamed: Mapping[str, str]
 
@@ -126,7 +126,7 @@ def _of_problem(
     problems: Sequence[Problem],
     base: Mapping[Key, Before],
     everything: bool,
-) -> Iterator[Pair]:
+) -> Iterator[VersionPair]:
     now = {submission.name: submission for submission in head.submissions}
     broken = {rejected.path.stem: rejected for rejected in head.rejected}
     names = {name for name, about in base if about == problem.name}
@@ -136,14 +136,16 @@ def _of_problem(
         if name in fitting:
             submission = now[name]
             changed = everything or before is None or _differs(submission, problem, before)
-            yield Pair(name, problem, submission, before, path=submission.path, is_changed=changed)
+            yield VersionPair(
+                name, problem, submission, before, path=submission.path, is_changed=changed
+            )
         elif name in now:
             why = fits(now[name], problem, problems) or ""
-            yield Pair(name, problem, None, before, why, now[name].path)
+            yield VersionPair(name, problem, None, before, why, now[name].path)
         elif name in broken:
-            yield Pair(name, problem, None, before, broken[name].message, broken[name].path)
+            yield VersionPair(name, problem, None, before, broken[name].message, broken[name].path)
         else:
-            yield Pair(name, problem, None, before)
+            yield VersionPair(name, problem, None, before)
 
 
 def _differs(submission: Submission, problem: Problem, before: Before) -> bool:

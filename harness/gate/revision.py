@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from harness.gate import git
 from harness.gate.git import RevisionError
 
-__all__ = ["RevisionError", "Snapshot", "Tree", "content_at", "export"]
+__all__ = ["RevisionError", "Tree", "VersionSnapshot", "content_at", "export"]
 
 # A link may lead to another link. A chain that is longer than operating systems follow leads
 # nowhere.
@@ -27,7 +27,7 @@ _Found = dict[str, tuple[str, bytes]]
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class VersionSnapshot:
     """One version of some files and folders of a repository, written to a folder.
 
     Attributes:
@@ -65,8 +65,8 @@ class Tree:
 
     commit: str
     root: Path
-    base: Snapshot
-    head: Snapshot
+    base: VersionSnapshot
+    head: VersionSnapshot
 
     def name(self, path: Path) -> str | None:
         """Return the name of a path relative to `root`; None for a path outside `root`."""
@@ -219,7 +219,7 @@ def _target(entry: tuple[str, tuple[str, bytes]]) -> str | None:
     return None if there.startswith("..") else there
 
 
-def _write(folder: Path, found: _Found) -> Snapshot:
+def _write(folder: Path, found: _Found) -> VersionSnapshot:
     """Write files before links, so that no file is written through a link; return the snapshot."""
     folder.mkdir()
     outside: dict[str, str] = {}
@@ -239,7 +239,7 @@ def _write(folder: Path, found: _Found) -> Snapshot:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise RevisionError(f"{name!a} of the repository cannot be written: {reason}") from None
-    return Snapshot(
+    return VersionSnapshot(
         folder, {n: (mode, hash(content)) for n, (mode, content) in found.items()}, outside
     )
 

@@ -17,7 +17,7 @@ from harness.gate.before import RecordError
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.gate.decision import Change, Decision
 from harness.gate.evidence import Evidence
-from harness.gate.plan import Pair
+from harness.gate.plan import VersionPair
 from harness.gate.settings import Thresholds
 from harness.problems.discovery import Submission
 from harness.problems.grid import Case, Grid, Label, case_again, cases_for
@@ -62,7 +62,7 @@ class GateOptions:
 class _Asked:
     """A pair of versions and their requests; None for a version that is not to be evaluated."""
 
-    pair: Pair
+    pair: VersionPair
     head: Request | None = None
     base: Request | None = None
 
@@ -71,13 +71,13 @@ class _Asked:
 class _EvaluatedPair:
     """A pair of versions and their results; None for a version that was not evaluated."""
 
-    pair: Pair
+    pair: VersionPair
     head: Report | EvaluationError | None
     base: Report | EvaluationError | None
 
 
 def decide(
-    pairs: Sequence[Pair], options: GateOptions, evidence: Evidence, thresholds: Thresholds
+    pairs: Sequence[VersionPair], options: GateOptions, evidence: Evidence, thresholds: Thresholds
 ) -> list[Decision]:
     """Evaluate every changed pair of versions, and return the decisions in the order of the pairs.
 
@@ -110,7 +110,7 @@ def decide(
     return [_decision(each, options, evidence, thresholds) for each in sides]
 
 
-def _requests_of(pair: Pair, options: GateOptions, cores: int) -> _Asked:
+def _requests_of(pair: VersionPair, options: GateOptions, cores: int) -> _Asked:
     before = pair.before
     if pair.head is None or pair.unread or (before is None and not options.allow_new):
         return _Asked(pair)
@@ -137,7 +137,7 @@ def _grid(request: Request, problem: Problem, submission: Submission) -> tuple[C
     return cases_for(problem, submission, request.grid, request.device, seed=request.seed)
 
 
-def _recorded_cases(pair: Pair, head: Submission, report: Report) -> tuple[Case, ...]:
+def _recorded_cases(pair: VersionPair, head: Submission, report: Report) -> tuple[Case, ...]:
     """Return the cases of a recorded report, to be run again on the present submission.
 
     The reference's own configuration is left out, because every grid has it.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from harness.gate.before import recorded
 from harness.gate.evidence import Evidence, Measured, Recorded, compare_counters
-from harness.gate.plan import GatePlan, Pair, in_tree, plan, unread
-from harness.gate.revision import Snapshot, Tree, export
+from harness.gate.plan import GatePlan, VersionPair, in_tree, plan, unread
+from harness.gate.revision import Tree, VersionSnapshot, export
 from harness.gate.run import GateOptions
 from harness.problems.discovery import Discovery, Rejected, discover
 from harness.problems.problem import Problem
@@ -21,7 +21,7 @@ _SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Comparison:
+class GateComparison:
     """A comparison that the gate is to make.
 
     Attributes:
@@ -46,7 +46,7 @@ def with_file(
     results: Path,
     *,
     everything: bool,
-) -> Comparison:
+) -> GateComparison:
     """Return the comparison of the submissions under `paths` with the records in a file.
 
     `results` is the folder with the speed results of the present version.
@@ -60,7 +60,7 @@ def with_file(
     head = _head(paths)
     found = plan(head, problems, base, everything=everything)
     title, values = f"the records in {file}", "grid and seed as recorded"
-    return Comparison(title, values, found, Recorded(results), tuple(_renames(found)))
+    return GateComparison(title, values, found, Recorded(results), tuple(_renames(found)))
 
 
 def with_revision(
@@ -71,7 +71,7 @@ def with_revision(
     folder: Path,
     *,
     everything: bool,
-) -> Comparison:
+) -> GateComparison:
     """Return the comparison of the submissions under `paths` with a git revision.
 
     Both versions are exported to `folder`, which must be empty, so that both can be run.
@@ -105,10 +105,12 @@ def with_revision(
     )
     requests = options.requests
     values = f"grid {requests.options.grid}, seed {requests.seed}"
-    return Comparison(f"{revision} ({tree.commit[:12]})", values, found, _evidence(options), notes)
+    return GateComparison(
+        f"{revision} ({tree.commit[:12]})", values, found, _evidence(options), notes
+    )
 
 
-def _on_side(side: Snapshot, names: Sequence[str]) -> Discovery:
+def _on_side(side: VersionSnapshot, names: Sequence[str]) -> Discovery:
     """Return the submissions and the rejected files of one version, at or below some names."""
     there = [path for name in names if (path := side.where(name))]
     found = _without_folders(discover(there) if there else Discovery((), ()))
@@ -128,7 +130,7 @@ def _as_named(rejected: Rejected, tree: Tree) -> Rejected:
     return replace(rejected, path=tree.root / tree.head.name(rejected.path), message=message)
 
 
-def _pair_as_named(pair: Pair, tree: Tree) -> Pair:
+def _pair_as_named(pair: VersionPair, tree: Tree) -> VersionPair:
     if pair.path is None or not pair.path.is_relative_to(tree.head.folder):
         return pair
     return replace(pair, path=tree.root / tree.head.name(pair.path))
@@ -172,6 +174,6 @@ def _beside(
     return sorted(set(changed) - accounted)
 
 
-def _names(side: Snapshot, found: Discovery) -> Iterator[str]:
+def _names(side: VersionSnapshot, found: Discovery) -> Iterator[str]:
     yield from (side.name(submission.path) for submission in found.submissions)
     yield from (side.name(rejected.path) for rejected in found.rejected)

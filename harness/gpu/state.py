@@ -10,7 +10,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class State:
+class GpuState:
     """The state of a GPU at one moment.
 
     Attributes:
@@ -76,10 +76,10 @@ class Monitor:
         """Return the version of the GPU's driver."""
         return str(pynvml.nvmlSystemGetDriverVersion())
 
-    def state(self) -> State:
+    def state(self) -> GpuState:
         """Return the present state of the GPU."""
         reasons = pynvml.nvmlDeviceGetCurrentClocksEventReasons(self._gpu)
-        return State(
+        return GpuState(
             clock_mhz=float(pynvml.nvmlDeviceGetClockInfo(self._gpu, pynvml.NVML_CLOCK_SM)),
             power_watts=pynvml.nvmlDeviceGetPowerUsage(self._gpu) / 1000,
             temperature_celsius=float(

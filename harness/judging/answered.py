@@ -20,7 +20,7 @@ from harness.judging.operator_work import Operands, judge_operators
 from harness.messages.channel import Message
 from harness.problems.grid import Case
 from harness.problems.instance import ModelInstance
-from harness.problems.operations import Operation, operations_of, operations_with
+from harness.problems.operations import ReferenceOperation, operations_of, operations_with
 from harness.problems.problem import Problem
 from harness.problems.values import Values, runs_for, values_for
 
@@ -179,7 +179,7 @@ class OwnWork:
             return True
 
     @cached_property
-    def _operations(self) -> Sequence[Operation]:
+    def _operations(self) -> Sequence[ReferenceOperation]:
         """The operators that the reference calls in this case; empty if they cannot be recorded."""
         with suppress(Exception):  # a reference may need values to know what it does
             return operations_of(self._problem, self._case)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from harness.finding import Finding
 from harness.judging import verdict
-from harness.judging.weights import Place, WeightsMismatchError, match_weights
+from harness.judging.weights import WeightPlace, WeightsMismatchError, match_weights
 from harness.messages.channel import MAX_TENSOR_BYTES, Message
 from harness.messages.digests import digest
 from harness.problems.grid import Case
@@ -55,7 +55,7 @@ class Conversation:
         self._worker = worker
         self._case = case
         self._constants = {"constants": shared_in(problem, case, worker.source)}
-        self.places: Mapping[str, Place] | None = None
+        self.places: Mapping[str, WeightPlace] | None = None
         # The device's work while weights were set, as plain data.
         self._before: list[Mapping[str, Any]] = []
 

@@ -22,7 +22,7 @@ from harness.judging.diagnose import Diagnosis
 from harness.judging.oracle import CLASSES, expected
 from harness.judging.other_calls import changes, shortened
 from harness.judging.picture import WrongOutput
-from harness.judging.reference_calls import Change, calls_of, with_change
+from harness.judging.reference_calls import ChangedCall, calls_of, with_change
 from harness.judging.resemblance import factor_of, where_wrong_along
 from harness.problems.bounds import Expected
 from harness.problems.grid import Case
@@ -49,14 +49,14 @@ Made = tuple[Tensor, Tensor]
 """The output of a mistake, and how far rounding may lead from it; both float64."""
 
 
-class Compute(Protocol):
+class ComputeReference(Protocol):
     """A way to compute the reference; it raises whatever the reference raises."""
 
     def __call__(
         self,
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
-        change: Change | None = None,
+        change: ChangedCall | None = None,
     ) -> Made:
         """Return the reference's output and its tolerance; `change` alters a call in forward."""
 
@@ -112,7 +112,7 @@ class Seen:
         self,
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
-        change: Change | None = None,
+        change: ChangedCall | None = None,
     ) -> Made:
         """Return the reference's output for other weights and inputs, and a wide tolerance.
 
@@ -130,7 +130,7 @@ class Seen:
         self,
         weights: Mapping[str, Tensor],
         inputs: Sequence[Tensor],
-        change: Change | None = None,
+        change: ChangedCall | None = None,
     ) -> Made:
         """Return what `roughly` returns, with the error bound as tolerance; this is much slower."""
         problem = with_change(self.problem, change) if change else self.problem
@@ -151,7 +151,7 @@ class _Guess:
 
     name: str
     advice: str
-    make: Callable[[Seen, Compute], Made | None]
+    make: Callable[[Seen, ComputeReference], Made | None]
 
 
 def guess(seen: Sequence[Seen]) -> Diagnosis | None:
@@ -190,7 +190,7 @@ def _wrong(seen: Seen) -> Tensor:
     return (seen.actual - seen.right.value.double()).abs() > seen.allowed
 
 
-def _explains(each: _Guess, seen: Seen, compute: Compute) -> bool:
+def _explains(each: _Guess, seen: Seen, compute: ComputeReference) -> bool:
     """Return whether a mistake gives the submission's output, within the tolerance of `compute`."""
     try:
         made = each.make(seen, compute)
@@ -233,7 +233,7 @@ def _guesses(first: Seen) -> Iterator[_Guess]:
     yield from map(_called_otherwise, shortened(calls))
 
 
-def _called_otherwise(change: Change) -> _Guess:
+def _called_otherwise(change: ChangedCall) -> _Guess:
     return _Guess(
         change.name,
         change.advice,
@@ -274,13 +274,13 @@ def _of_weights(first: Seen) -> Iterator[_Guess]:
 
 
 def _with_weight(
-    seen: Seen, compute: Compute, name: str, change: Callable[[Tensor], Tensor]
+    seen: Seen, compute: ComputeReference, name: str, change: Callable[[Tensor], Tensor]
 ) -> Made:
     weights = seen.wrong.values.weights
     return compute({**weights, name: change(weights[name])}, seen.inputs)
 
 
-def _with_input(seen: Seen, compute: Compute, place: int, value: Tensor) -> Made:
+def _with_input(seen: Seen, compute: ComputeReference, place: int, value: Tensor) -> Made:
     inputs = [*seen.inputs]
     inputs[place] = value
     return compute(seen.wrong.values.weights, inputs)
@@ -375,7 +375,7 @@ def _of_chunks(first: Seen) -> Iterator[_Guess]:
             )
 
 
-def _in_chunks(seen: Seen, compute: Compute, dim: int, tile: int) -> Made | None:
+def _in_chunks(seen: Seen, compute: ComputeReference, dim: int, tile: int) -> Made | None:
     """Compute each chunk of the inputs alone and concatenate the outputs; None for one chunk."""
     if seen.actual.shape[dim] <= tile:
         return None
@@ -436,7 +436,13 @@ def _first_for_all(values: Tensor, dim: int) -> Tensor:
 
 
 def _without(
-    seen: Seen, compute: Compute, place: int, dim: int, part: tuple[int, int], *, again: bool
+    seen: Seen,
+    compute: ComputeReference,
+    place: int,
+    dim: int,
+    part: tuple[int, int],
+    *,
+    again: bool,
 ) -> Made | None:
     """Compute with a part of an input replaced by zeros, or if `again`, by copies of one slice.
 

@@ -30,7 +30,7 @@ from harness.judging.integrity import (
     percent,
 )
 from harness.judging.operators import called_as
-from harness.problems.operations import Operation
+from harness.problems.operations import ReferenceOperation
 
 # An operator is left to torch if torch runs it on this share of what the reference gives it. If the
 # reference calls only one operator, the smaller share is already more than preparation or
@@ -81,7 +81,7 @@ class Operands:
 
 
 def judge_operators(
-    reference: Sequence[Operation],
+    reference: Sequence[ReferenceOperation],
     operands: Operands,
     during: Sequence[Work],
     before: Sequence[Work],
@@ -158,7 +158,9 @@ def judge_operators(
     return Judged(findings, share, division, is_of_torch, tuple(names))
 
 
-def _share_of_kernels(essential: Sequence[Operation], left: Sequence[float], others: int) -> float:
+def _share_of_kernels(
+    essential: Sequence[ReferenceOperation], left: Sequence[float], others: int
+) -> float:
     """Return the share of the work that is not left to torch.
 
     Operators are weighed by their products, or else by their elements.
@@ -182,7 +184,7 @@ def _without_partial_results(ran: Iterable[Work]) -> Iterator[Work]:
         yield replace(each, elements=each.elements - partial)
 
 
-def _counts(operators: Iterable[Work | Operation]) -> Counter[str]:
+def _counts(operators: Iterable[Work | ReferenceOperation]) -> Counter[str]:
     """Return the number of calls of each kind of operator."""
     counts: Counter[str] = Counter()
     for each in operators:
@@ -194,7 +196,7 @@ def _is_work(name: str) -> bool:
     return computes(name) or is_library(name)
 
 
-def _is_not_work(operation: Operation) -> bool:
+def _is_not_work(operation: ReferenceOperation) -> bool:
     """Return whether a reference's operator only views numbers, or allocates memory.
 
     The device does not record these operators.
@@ -227,12 +229,12 @@ def _counted_as(name: str) -> str:
     return _CONVOLUTION if _is_convolution(name) else _kind(name)
 
 
-def _cost(operation: Operation) -> int:
+def _cost(operation: ReferenceOperation) -> int:
     return operation.products or operation.elements
 
 
 def _left_to_torch(
-    essential: Sequence[Operation], ran: Sequence[Work]
+    essential: Sequence[ReferenceOperation], ran: Sequence[Work]
 ) -> tuple[Sequence[float], int]:
     """Return the share of each of the reference's operators that torch ran for the submission.
 
@@ -277,7 +279,9 @@ def _left_to_torch(
     return left, max(0, spare)
 
 
-def _known_by_size_first(essential: Sequence[Operation], ran: Sequence[Work]) -> Sequence[int]:
+def _known_by_size_first(
+    essential: Sequence[ReferenceOperation], ran: Sequence[Work]
+) -> Sequence[int]:
     """Return the indices of the reference's operators, in the order in which work is assigned.
 
     An operator comes first if torch ran an operator of the same kind and size.
@@ -296,7 +300,7 @@ def _known_by_size_first(essential: Sequence[Operation], ran: Sequence[Work]) ->
 
 
 def _with_others(
-    essential: Sequence[Operation], left: Sequence[float], others: int
+    essential: Sequence[ReferenceOperation], left: Sequence[float], others: int
 ) -> Iterator[float]:
     """Yield, for each operator of the reference, the share of its work that torch does.
 
@@ -312,7 +316,9 @@ def _with_others(
             yield 1.0
 
 
-def _of_left(left: Sequence[float], essential: Sequence[Operation], source: str) -> Iterator[str]:
+def _of_left(
+    left: Sequence[float], essential: Sequence[ReferenceOperation], source: str
+) -> Iterator[str]:
     """Yield a message if the submission leaves all of the reference's operators to torch."""
     most = _MOST_OF_ONE if len(essential) == 1 else _MOST_SHARE
     if not left or min(left) < most:
@@ -328,7 +334,7 @@ def _of_left(left: Sequence[float], essential: Sequence[Operation], source: str)
 
 
 def _of_others(
-    essential: Sequence[Operation],
+    essential: Sequence[ReferenceOperation],
     ran: Sequence[Work],
     output: Tensor,
     source: str,

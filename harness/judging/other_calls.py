@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from harness.judging.reference_calls import Call, Called, Change, Make, by_name, signature
+from harness.judging.reference_calls import Call, Called, ChangedCall, Make, by_name, signature
 
 # Functions, each with those that it is mistaken for.
 _TAKEN_FOR: Mapping[str, Sequence[str]] = {
@@ -74,26 +74,26 @@ _OF_POOLS = ("kernel_size", "stride")
 _LIMITS = {"min": -torch.inf, "max": torch.inf, "min_val": -1e30, "max_val": 1e30}
 
 
-def changes(calls: Sequence[Called]) -> Iterator[Change]:
+def changes(calls: Sequence[Called]) -> Iterator[ChangedCall]:
     """Yield mistaken variants of a reference's operator calls, the most informative first."""
     for ways in (_left_out, _settings, _other_functions, _dimensions, _starts):
         for called in calls:
             yield from ways(called)
 
 
-def shortened(calls: Sequence[Called]) -> Iterator[Change]:
+def shortened(calls: Sequence[Called]) -> Iterator[ChangedCall]:
     """Yield variants of a reference's calls in which a sum or a maximum lacks its last term."""
     for called in calls:
         yield from _ends(called)
 
 
-def _change(called: Called, name: str, words: str, make: Make) -> Change:
+def _change(called: Called, name: str, words: str, make: Make) -> ChangedCall:
     """Return a change of a call; `words` describe the changed result, with {} for the call."""
     where = f"{called.name}{called.where}"
-    return Change(name, f"The output equals the result {words.format(where)}.", called, make)
+    return ChangedCall(name, f"The output equals the result {words.format(where)}.", called, make)
 
 
-def _with(called: Called, parameter: str, value: object) -> Change:
+def _with(called: Called, parameter: str, value: object) -> ChangedCall:
     """Return a change of a call that passes another value for one parameter."""
     was = called.arguments[parameter]
     is_limit, words = parameter in _LIMITS, _operand(parameter)
@@ -138,7 +138,7 @@ def _operand(name: str) -> str:
     )
 
 
-def _left_out(called: Called) -> Iterator[Change]:
+def _left_out(called: Called) -> Iterator[ChangedCall]:
     """Yield changes that leave out a call, or one of its operands."""
     alike = {n: v for n, v in called.tensors.items() if v.shape == called.result.shape}
     for name in alike:
@@ -168,7 +168,7 @@ def _left_out(called: Called) -> Iterator[Change]:
         )
 
 
-def _settings(called: Called) -> Iterator[Change]:
+def _settings(called: Called) -> Iterator[ChangedCall]:
     """Yield changes of arguments that are not operands, such as an eps or a stride."""
     arguments = called.arguments
     if called.name in ("var", "std") and not {"correction", "unbiased"} & arguments.keys():
@@ -262,7 +262,7 @@ def _sizes(value: object, usual: int) -> Iterator[object]:
         )
 
 
-def _other_functions(called: Called) -> Iterator[Change]:
+def _other_functions(called: Called) -> Iterator[ChangedCall]:
     """Yield changes that call another function, or that exchange or transpose operands."""
     first = next(iter(called.arguments))
     for other in _TAKEN_FOR.get(called.name, ()):
@@ -325,7 +325,7 @@ def _beside(function: Any, other: str) -> Any:
     return getattr(Tensor, other, None)
 
 
-def _dimensions(called: Called) -> Iterator[Change]:
+def _dimensions(called: Called) -> Iterator[ChangedCall]:
     """Yield changes that pass another dimension as `dim`."""
     dim, tensors = called.arguments.get("dim"), [*called.tensors.values()]
     if not isinstance(dim, int) or isinstance(dim, bool) or not tensors:
@@ -336,7 +336,7 @@ def _dimensions(called: Called) -> Iterator[Change]:
             yield _with(called, "dim", other)
 
 
-def _starts(called: Called) -> Iterator[Change]:
+def _starts(called: Called) -> Iterator[ChangedCall]:
     """Yield changes in which a maximum starts from 0, or includes zeros of the padding."""
     if not any(name in called.name for name in _LARGEST):
         return
@@ -361,7 +361,7 @@ def _starts(called: Called) -> Iterator[Change]:
         )
 
 
-def _ends(called: Called) -> Iterator[Change]:
+def _ends(called: Called) -> Iterator[ChangedCall]:
     """Yield changes that leave out the last term of a sum or a maximum."""
     name, value = next(iter(called.tensors.items()), ("", None))
     if value is None or not value.dim() or not value.is_floating_point():

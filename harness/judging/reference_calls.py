@@ -72,7 +72,7 @@ class Called:
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class ChangedCall:
     """A change of one call, or of all calls of a function in one line or in all lines.
 
     Attributes:
@@ -90,7 +90,7 @@ class Change:
 
 
 @lru_cache(maxsize=64)
-def with_change(problem: Problem, change: Change) -> Problem:
+def with_change(problem: Problem, change: ChangedCall) -> Problem:
     """Return a reference whose forward runs with a changed call.
 
     The result is cached, since each new reference would be traced again.
@@ -157,9 +157,9 @@ class _Counting(TorchFunctionMode):
 
 
 class _Changing(_Counting):
-    """A torch function mode that changes the results of the calls that a `Change` names."""
+    """A torch function mode that changes the results of the calls that a `ChangedCall` names."""
 
-    def __init__(self, change: Change, path: str) -> None:
+    def __init__(self, change: ChangedCall, path: str) -> None:
         super().__init__()
         self._change = change
         self._path = path

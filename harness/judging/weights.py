@@ -18,7 +18,7 @@ class WeightsMismatchError(ValueError):
 
 
 @dataclass(frozen=True)
-class Place:
+class WeightPlace:
     """The parameter or buffer in which a submission keeps one of the reference's weights.
 
     Attributes:
@@ -39,14 +39,14 @@ class Place:
 
 
 # Yields the possible places of a weight, from its name, its value and the unmatched parameters.
-_Find = Callable[[str, Tensor, Mapping[str, Tensor]], Iterator[Place]]
+_Find = Callable[[str, Tensor, Mapping[str, Tensor]], Iterator[WeightPlace]]
 
 
 def match_weights(
     reference: Mapping[str, Tensor],
     theirs: Mapping[str, Tensor],
     unused: Callable[[], Collection[str]] = tuple,
-) -> dict[str, Place]:
+) -> dict[str, WeightPlace]:
     """Find the submission's parameter for each of the reference's weights.
 
     If a weight has no counterpart, all weights that no output depends on are left out.
@@ -70,8 +70,8 @@ def match_weights(
             weight has no counterpart, because it has to trace the reference.
 
     Returns:
-        The parameter (`Place`) for each of the reference's names, except for unused weights that
-        are left out.
+        The parameter (`WeightPlace`) for each of the reference's names, except for unused weights
+        that are left out.
 
     Raises:
         WeightsMismatchError: A weight that an output depends on has no counterpart.
@@ -85,14 +85,16 @@ def match_weights(
     return _matched({n: w for n, w in reference.items() if n not in left_out}, theirs)
 
 
-def _matched(reference: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Place]:
+def _matched(
+    reference: Mapping[str, Tensor], theirs: Mapping[str, Tensor]
+) -> dict[str, WeightPlace]:
     """Match weights by the rules of `match_weights`, but leave no weight out.
 
     Raises:
         WeightsMismatchError: A weight has no counterpart.
     """
     free = dict(theirs)
-    places: dict[str, Place] = {}
+    places: dict[str, WeightPlace] = {}
     is_named = all(name in theirs and _fits(theirs[name], w) for name, w in reference.items())
     # Values come before shapes, because two biases may have one shape. KernelBench seeds both
     # models and copies nothing, so equal values after the same seed show which parameters
@@ -112,23 +114,23 @@ def _matched(reference: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> d
     return places
 
 
-def _by_values(_: str, weight: Tensor, free: Mapping[str, Tensor]) -> Iterator[Place]:
+def _by_values(_: str, weight: Tensor, free: Mapping[str, Tensor]) -> Iterator[WeightPlace]:
     for own, value in free.items():
         place = _with_values(weight, own, value)
         if place:
             yield place
 
 
-def _by_name(name: str, weight: Tensor, free: Mapping[str, Tensor]) -> Iterator[Place]:
+def _by_name(name: str, weight: Tensor, free: Mapping[str, Tensor]) -> Iterator[WeightPlace]:
     if name in free and _fits(free[name], weight):
         yield _with_values(weight, name, free[name]) or _as_it_is(weight, name, free[name])
 
 
-def _by_shape(_: str, weight: Tensor, free: Mapping[str, Tensor]) -> Iterator[Place]:
+def _by_shape(_: str, weight: Tensor, free: Mapping[str, Tensor]) -> Iterator[WeightPlace]:
     return (_as_it_is(weight, own, value) for own, value in free.items() if _fits(value, weight))
 
 
-def _unlike(place: Place, name: str, weight: Tensor) -> tuple[bool, ...]:
+def _unlike(place: WeightPlace, name: str, weight: Tensor) -> tuple[bool, ...]:
     """Return a sort key, which is smallest for the candidate that resembles the weight most."""
     last = name.rpartition(".")[2]
     is_other = place.name.rpartition(".")[2] != last
@@ -146,11 +148,11 @@ def _fits(value: Tensor, weight: Tensor) -> bool:
     return value.squeeze().shape == weight.squeeze().shape
 
 
-def _as_it_is(weight: Tensor, own: str, value: Tensor) -> Place:
-    return Place(own, tuple(value.shape), value.dtype, tuple(range(weight.dim())))
+def _as_it_is(weight: Tensor, own: str, value: Tensor) -> WeightPlace:
+    return WeightPlace(own, tuple(value.shape), value.dtype, tuple(range(weight.dim())))
 
 
-def _with_values(weight: Tensor, own: str, value: Tensor) -> Place | None:
+def _with_values(weight: Tensor, own: str, value: Tensor) -> WeightPlace | None:
     """Return how the parameter `own` stores the weight, or None if its values differ.
 
     The values may be stored in any order and number of dimensions. A weight whose elements are all
@@ -166,7 +168,7 @@ def _with_values(weight: Tensor, own: str, value: Tensor) -> Place | None:
     if value.numel() != weight.numel() or not torch.equal(value.flatten()[:1], first):
         return None
     for order in permutations(range(weight.dim())):
-        place = Place(own, tuple(value.shape), value.dtype, order)
+        place = WeightPlace(own, tuple(value.shape), value.dtype, order)
         moved = [dim for dim in order if weight.shape[dim] > 1]
         # If only dimensions of size 1 moved and their number is the same, memory is unchanged. Such
         # a shape is a mistake of the submission and not another layout.

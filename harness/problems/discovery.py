@@ -47,7 +47,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ConstructorParameter:
     """One parameter of `ModelNew`'s constructor.
 
     Attributes:
@@ -83,7 +83,7 @@ class Submission:
     name: str
     path: Path
     content_hash: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[ConstructorParameter, ...]
     may_use_shared_memory: bool = True
     numbers: tuple[int, ...] = ()
     counts_multiprocessors: bool = False
@@ -423,7 +423,7 @@ def _branches(statement: ast.If | ast.Try | ast.With) -> list[list[ast.stmt]]:
 
 def _constructor(
     name: str, names: Mapping[str, _Definition], seen: tuple[str, ...], without: set[str]
-) -> tuple[Parameter, ...]:
+) -> tuple[ConstructorParameter, ...]:
     """Return the parameters of the constructor of the class that `name` refers to in this file.
 
     Args:
@@ -459,7 +459,7 @@ def _constructor(
 
 def _class_constructor(
     node: ast.ClassDef, names: Mapping[str, _Definition], seen: tuple[str, ...], without: set[str]
-) -> tuple[Parameter, ...]:
+) -> tuple[ConstructorParameter, ...]:
     if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         raise UnreadableError(
             f"class {node.name} has its constructor written by @dataclass; write __init__ out"
@@ -501,7 +501,7 @@ def _dotted(node: ast.expr | _Import, names: Mapping[str, _Definition]) -> str:
             return ast.unparse(node)
 
 
-def _torch_constructor(dotted: str) -> tuple[Parameter, ...]:
+def _torch_constructor(dotted: str) -> tuple[ConstructorParameter, ...]:
     """Return the constructor parameters of a class that is defined outside the file.
 
     Only object, ABC, Generic, nn.Module and the modules of torch.nn are known.
@@ -519,7 +519,7 @@ def _torch_constructor(dotted: str) -> tuple[Parameter, ...]:
             "a submission is self-contained"
         )
     return tuple(
-        Parameter(
+        ConstructorParameter(
             parameter.name,
             Kind[parameter.kind.name],
             parameter.default is parameter.empty and not str(parameter).startswith("*"),
@@ -529,7 +529,7 @@ def _torch_constructor(dotted: str) -> tuple[Parameter, ...]:
     )
 
 
-def _parameters(args: ast.arguments) -> tuple[Parameter, ...]:
+def _parameters(args: ast.arguments) -> tuple[ConstructorParameter, ...]:
     """Return the parameters of a method from its syntax tree, without self."""
     positional = [(arg, Kind.POSITIONAL_ONLY) for arg in args.posonlyargs]
     positional += [(arg, Kind.POSITIONAL_OR_KEYWORD) for arg in args.args]
@@ -537,21 +537,21 @@ def _parameters(args: ast.arguments) -> tuple[Parameter, ...]:
     defaults = [None] * missing + list(args.defaults)
     found = [_parameter(a, k, d) for (a, k), d in zip(positional, defaults, strict=True)][1:]
     if args.vararg:
-        found.append(Parameter(args.vararg.arg, Kind.VAR_POSITIONAL, required=False))
+        found.append(ConstructorParameter(args.vararg.arg, Kind.VAR_POSITIONAL, required=False))
     found += [
         _parameter(arg, Kind.KEYWORD_ONLY, default)
         for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)
     ]
     if args.kwarg:
-        found.append(Parameter(args.kwarg.arg, Kind.VAR_KEYWORD, required=False))
+        found.append(ConstructorParameter(args.kwarg.arg, Kind.VAR_KEYWORD, required=False))
     return tuple(found)
 
 
-def _parameter(arg: ast.arg, kind: Kind, default: ast.expr | None) -> Parameter:
+def _parameter(arg: ast.arg, kind: Kind, default: ast.expr | None) -> ConstructorParameter:
     if default is None:
-        return Parameter(arg.arg, kind)
+        return ConstructorParameter(arg.arg, kind)
     try:
         value: object = ast.literal_eval(default)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         value = None
-    return Parameter(arg.arg, kind, required=False, default=value)
+    return ConstructorParameter(arg.arg, kind, required=False, default=value)

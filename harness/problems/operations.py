@@ -15,11 +15,11 @@ from torch.utils.flop_counter import flop_registry
 
 from harness.problems.configuration import Configuration
 from harness.problems.problem import Problem
-from harness.problems.watching import Call, WatchingShapes
+from harness.problems.watching import OperatorCall, WatchingShapes
 
 
 @dataclass(frozen=True)
-class Operation:
+class ReferenceOperation:
     """One call of an operator.
 
     Attributes:
@@ -41,7 +41,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Work:
+class ReferenceWork:
     """The work of one call of forward.
 
     Attributes:
@@ -53,7 +53,7 @@ class Work:
     """
 
     numbers: int
-    operations: Sequence[Operation]
+    operations: Sequence[ReferenceOperation]
 
 
 class TooManyError(RuntimeError):
@@ -64,7 +64,7 @@ class TooLargeError(RuntimeError):
     """Error for a call with more work (elements and multiplications) than the limit."""
 
 
-def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Operation]:
+def operations_of(problem: Problem, configuration: Configuration) -> Sequence[ReferenceOperation]:
     """Return the operators of one call of forward, made on the meta device.
 
     Args:
@@ -81,7 +81,7 @@ def operations_of(problem: Problem, configuration: Configuration) -> Sequence[Op
 
 def operations_with(
     problem: Problem, configuration: Configuration, inputs: Sequence[Tensor]
-) -> Sequence[Operation]:
+) -> Sequence[ReferenceOperation]:
     """Return the operators of one call with actual inputs, for a reference that reads their values.
 
     Raises:
@@ -93,14 +93,15 @@ def operations_with(
 
 def work_of(
     problem: Problem, configuration: Configuration, most: int, most_numbers: float = math.inf
-) -> Work:
+) -> ReferenceWork:
     """Return the work of one call of forward, made on the meta device.
 
     Args:
         problem: The reference.
         configuration: The constructor arguments of `Model`, and the shapes of its inputs.
         most: The largest allowed number of operators.
-        most_numbers: The largest allowed `Work.numbers`; the call ends as soon as they exceed it.
+        most_numbers: The largest allowed `ReferenceWork.numbers`; the call ends as soon as they
+            exceed it.
 
     Raises:
         TooManyError: The call runs more operators than `most`.
@@ -122,10 +123,12 @@ def work_of(
             raise TooLargeError
         recorder = _Recorder(most, most_numbers - kept - inputs)
         operations = _recorded(model, arguments, recorder)
-    return Work(kept + max(inputs + recorder.work, parameters), operations)
+    return ReferenceWork(kept + max(inputs + recorder.work, parameters), operations)
 
 
-def is_stretched(operations: Sequence[Operation], own: Sequence[Operation], least: int = 2) -> bool:
+def is_stretched(
+    operations: Sequence[ReferenceOperation], own: Sequence[ReferenceOperation], least: int = 2
+) -> bool:
     """Return whether a call broadcasts a size 1 over a size to which it should be equal.
 
     Two sizes should be equal if they are equal in the reference's own call. If one of them is 1 in
@@ -169,7 +172,7 @@ def _dimensions(shapes: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
 
 def _recorded(
     model: nn.Module, arguments: Sequence[Any], recorder: _Recorder
-) -> Sequence[Operation]:
+) -> Sequence[ReferenceOperation]:
     with torch.no_grad(), recorder:
         model(*arguments)
     return recorder.operations
@@ -190,7 +193,7 @@ def on_meta(problem: Problem, configuration: Configuration) -> tuple[nn.Module, 
 # Calls with other sizes repeat most of the shapes of earlier calls, so they share what is known of
 # these: the shapes of results, and the operations.
 _SHAPES: dict[Hashable, Any] = {}
-_OPERATIONS: dict[Hashable, Operation] = {}
+_OPERATIONS: dict[Hashable, ReferenceOperation] = {}
 _MOST_KNOWN = 1 << 15
 
 
@@ -208,12 +211,12 @@ def _shapes() -> dict[Hashable, Any]:
 class _Recorder(WatchingShapes):
     def __init__(self, most: float = math.inf, most_work: float = math.inf) -> None:
         super().__init__(_shapes())
-        self.operations: list[Operation] = []
+        self.operations: list[ReferenceOperation] = []
         self.work = 0
         self._most = most
         self._most_work = most_work
 
-    def called(self, call: Call) -> None:
+    def called(self, call: OperatorCall) -> None:
         operation = _OPERATIONS.get(call.key) if call.key else None
         if operation is None:
             operation = _operation(call)
@@ -227,11 +230,11 @@ class _Recorder(WatchingShapes):
             raise TooLargeError
 
 
-def _operation(call: Call) -> Operation:
+def _operation(call: OperatorCall) -> ReferenceOperation:
     made = _sizes(call.result)
     count = flop_registry.get(call.func.overloadpacket)
     flop = count(*call.args, **call.kwargs, out_val=call.result) if count else 0
-    return Operation(
+    return ReferenceOperation(
         name=call.func.name().partition(".")[0],
         made=sum(made),
         elements=max([*made, *_sizes((call.args, call.kwargs))], default=0),
@@ -246,7 +249,7 @@ def _is_view(operator: Any) -> bool:
     return bool(aliases) and not any(each.is_write for each in aliases)
 
 
-def _met(call: Call) -> tuple[tuple[int, ...], ...]:
+def _met(call: OperatorCall) -> tuple[tuple[int, ...], ...]:
     if torch.Tag.pointwise not in call.func.tags:
         return ()
     shapes = tuple(tuple(x.shape) for x in tree_leaves(call.args) if isinstance(x, Tensor))

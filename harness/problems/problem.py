@@ -35,7 +35,7 @@ from harness.problems.default_device import on_default_device
 from harness.problems.families import FamilyError, family_of, named
 from harness.problems.families.family import Family
 from harness.problems.missing_packages import why_missing
-from harness.problems.watching import Call, WatchingShapes
+from harness.problems.watching import OperatorCall, WatchingShapes
 from harness.system.errors import HarnessError
 
 
@@ -468,7 +468,7 @@ class _RandomOperatorFinder(WatchingShapes):
         super().__init__()
         self.name = ""
 
-    def called(self, call: Call) -> None:
+    def called(self, call: OperatorCall) -> None:
         # Attention operators have the tag, but draw only for dropout, which is an operator of its
         # own.
         name = call.func.overloadpacket.__name__

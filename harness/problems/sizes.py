@@ -13,7 +13,7 @@ from harness.problems.configuration import Configuration
 from harness.problems.constants import is_literal_one, names_of_inputs
 from harness.problems.instance import ModelInstance
 from harness.problems.operations import (
-    Operation,
+    ReferenceOperation,
     TooLargeError,
     TooManyError,
     is_stretched,
@@ -191,7 +191,7 @@ def _work(own: Problem, constants: _Constants) -> _Work:
 
 
 @lru_cache(maxsize=1 << 4)
-def _own_operations(own: Problem) -> Sequence[Operation]:
+def _own_operations(own: Problem) -> Sequence[ReferenceOperation]:
     """Return the operators of a call at the reference's own sizes.
 
     The result is empty if there are too many operators, or if the reference reads tensor values.

@@ -29,7 +29,7 @@ class Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
 
-class Call(NamedTuple):
+class OperatorCall(NamedTuple):
     """A call of an operator.
 
     Attributes:
@@ -71,7 +71,7 @@ class WatchingShapes(Watching):
             key = (func, *map(_described, args), *map(_described, kwargs.items()))
         except _UnlikeOthersError:
             result = func(*args, **kwargs)
-            self.called(Call(func, args, kwargs, result))
+            self.called(OperatorCall(func, args, kwargs, result))
             return result
         known = self._known.get(key)
         if known is None:
@@ -84,10 +84,10 @@ class WatchingShapes(Watching):
             result = args[0]
         else:
             result = _each(_of_shape, known)
-        self.called(Call(func, args, kwargs, result, key))
+        self.called(OperatorCall(func, args, kwargs, result, key))
         return result
 
-    def called(self, call: Call) -> None:
+    def called(self, call: OperatorCall) -> None:
         """Handle an operator call; does nothing unless a subclass overrides it."""
 
 

@@ -6,7 +6,13 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from harness.engines.suite import PendingEvaluation
-from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, NotTimed, Outcome, SpeedFailure
+from harness.pytest_plugin.speeds import (
+    SUBMISSION,
+    DeviceClock,
+    NotTimed,
+    SpeedFailure,
+    SpeedOutcome,
+)
 from harness.system.escape import one_line
 
 
@@ -40,7 +46,7 @@ def test_search(evaluation: PendingEvaluation) -> None:
 
 
 def test_speed(
-    outcome: Outcome, contender: str, device_clock: DeviceClock, benchmark: BenchmarkFixture
+    outcome: SpeedOutcome, contender: str, device_clock: DeviceClock, benchmark: BenchmarkFixture
 ) -> None:
     """The submission, or a baseline, can be timed on the GPU; pytest-benchmark shows the times.
 

@@ -30,7 +30,7 @@ from harness.problems.problem import Problem
 from harness.problems.references import load_references
 from harness.pytest_plugin import checks, machine, pages
 from harness.pytest_plugin.hints import is_excluded_by_name
-from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, Outcome, SpeedSession
+from harness.pytest_plugin.speeds import SUBMISSION, DeviceClock, SpeedOutcome, SpeedSession
 from harness.records.render import headline
 from harness.records.report import Report
 from harness.records.store import FOLDER
@@ -455,7 +455,7 @@ def evaluation(request: pytest.FixtureRequest, problem: Problem) -> PendingEvalu
 @pytest.fixture
 def outcome(
     request: pytest.FixtureRequest, evaluation: PendingEvaluation, problem: Problem
-) -> Outcome:
+) -> SpeedOutcome:
     """The result of timing the submission that the test is for, on the test's problem.
 
     The test of a baseline gets the session's first speed result on the problem, of any submission.
@@ -464,7 +464,7 @@ def outcome(
     if request.node.callspec.params["contender"] != SUBMISSION:
         result = session.first_result(problem)
         if result:
-            return Outcome(result)
+            return SpeedOutcome(result)
     return session.outcome(evaluation)
 
 

@@ -14,7 +14,7 @@ from harness.records.report import Report
 from harness.speed import result as results
 from harness.speed.contender import ContenderError
 from harness.speed.outcome import speed_result
-from harness.speed.plan import Entry, SpeedPlan
+from harness.speed.plan import SpeedPlan, TimedSubmission
 from harness.speed.result import SpeedResult, Timing
 
 Say = Callable[[str], None]
@@ -32,7 +32,7 @@ class SpeedFailure(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SpeedOutcome:
     """The speed result of a submission on a problem, or the reason why there is none."""
 
     result: SpeedResult | None
@@ -78,7 +78,7 @@ class SpeedSession:
         self._folder = folder
         self._seconds = seconds
         self._say = say
-        self._outcomes: dict[tuple[Path, Path], Outcome] = {}
+        self._outcomes: dict[tuple[Path, Path], SpeedOutcome] = {}
 
     def plan_of(self, request: Request, report: Report) -> SpeedPlan | None:
         """Return the plan to time a submission, or None if it is not to be timed.
@@ -89,18 +89,18 @@ class SpeedSession:
             return None
         return SpeedPlan(
             request=request,
-            entries=(Entry(report.submission, request.submission, report.precision),),
+            entries=(TimedSubmission(report.submission, request.submission, report.precision),),
             seconds=self._seconds,
         )
 
-    def outcome(self, evaluation: PendingEvaluation) -> Outcome:
+    def outcome(self, evaluation: PendingEvaluation) -> SpeedOutcome:
         """Wait for the measurement that belongs to an evaluation, and return its outcome."""
         key = (evaluation.request.submission, evaluation.request.problem)
         if key not in self._outcomes:
             try:
-                self._outcomes[key] = Outcome(self._measured(evaluation))
+                self._outcomes[key] = SpeedOutcome(self._measured(evaluation))
             except (NotTimed, SpeedFailure) as reason:
-                self._outcomes[key] = Outcome(None, reason)
+                self._outcomes[key] = SpeedOutcome(None, reason)
         return self._outcomes[key]
 
     def first_result(self, problem: Problem) -> SpeedResult | None:

@@ -15,7 +15,7 @@ _DECIDES = re.compile(r"\b(?:if|for|while|switch)\b|\?|&&|\|\|")
 
 
 @dataclass(frozen=True)
-class Branch:
+class BranchCoverage:
     """A branch instruction of device code, and the directions in which threads have left it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Coverage:
     reached: tuple[int, ...]
     missed: tuple[int, ...]
     unset: tuple[int, ...] = ()
-    branches: tuple[Branch, ...] = ()
+    branches: tuple[BranchCoverage, ...] = ()
 
     @property
     def share(self) -> float:
@@ -73,12 +73,13 @@ class Coverage:
         for each condition. Branches that the compiler adds, such as those of a division, are on
         lines without a condition.
 
-        >>> ways = Branch(1, True, True), Branch(2, False, True), Branch(3, False, True)
-        >>> Coverage((), (), (), ways).one_way("if (a)\nif (b)\nx / y")
+        >>> ways = [(1, True, True), (2, False, True), (3, False, True)]
+        >>> branches = tuple(BranchCoverage(*each) for each in ways)
+        >>> Coverage((), (), (), branches).one_way("if (a)\nif (b)\nx / y")
         '2'
         """
         lines = source.splitlines()
-        by_line: dict[int, list[Branch]] = {}
+        by_line: dict[int, list[BranchCoverage]] = {}
         for branch in self.branches:
             by_line.setdefault(branch.line, []).append(branch)
         found = [
@@ -109,17 +110,19 @@ def _shown(places: Sequence[str]) -> str:
     return ", ".join([*places[:_MOST_RANGES], *([f"and {more} more"] if more > 0 else [])])
 
 
-def _joined(one: Iterable[Branch], other: Iterable[Branch]) -> tuple[Branch, ...]:
+def _joined(
+    one: Iterable[BranchCoverage], other: Iterable[BranchCoverage]
+) -> tuple[BranchCoverage, ...]:
     """Return each branch with the directions in which threads left it in either of two runs.
 
     A branch is identified by its line and its position among that line's branches.
     """
-    ways: dict[tuple[int, int], Branch] = {}
+    ways: dict[tuple[int, int], BranchCoverage] = {}
     for branches in (one, other):
         for place, branch in numbered(branches, attrgetter("line")):
             known = ways.get(place, branch)
             jumped, stayed = known.jumped or branch.jumped, known.stayed or branch.stayed
-            ways[place] = Branch(branch.line, jumped, stayed)
+            ways[place] = BranchCoverage(branch.line, jumped, stayed)
     return tuple(ways[place] for place in sorted(ways))
 
 
@@ -161,7 +164,7 @@ def lcov(coverages: Iterable[tuple[str, str, Coverage]]) -> str:
     )
 
 
-def _branch_lines(branches: Sequence[Branch]) -> Iterator[str]:
+def _branch_lines(branches: Sequence[BranchCoverage]) -> Iterator[str]:
     """Yield one BRDA line for each direction of each branch, and the lines with the totals.
 
     The count is `-` for a branch that no thread reached.

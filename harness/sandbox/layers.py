@@ -34,7 +34,7 @@ _THREADS = 400
 
 
 @dataclass(frozen=True)
-class State:
+class LayerState:
     """The result of testing one layer of the sandbox.
 
     Attributes:
@@ -58,14 +58,14 @@ def require_for(readable: Sequence[Path], *, untrusted: bool) -> None:
         raise UsageError(f"--untrusted: {reason}")
 
 
-def examine() -> list[State]:
+def examine() -> list[LayerState]:
     """Test all layers in two confined processes, one newly started and one forked.
 
     Both processes are confined like a submission. A layer holds only if it holds in both processes.
     """
     ways = [_holes(_begun), *([_holes(_forked)] if bubblewrap.usable() else [])]
     return [
-        State(layer, next(filter(None, (holes.get(layer, _UNTRIED) for holes in ways)), ""))
+        LayerState(layer, next(filter(None, (holes.get(layer, _UNTRIED) for holes in ways)), ""))
         for layer in LAYERS
     ]
 

@@ -55,13 +55,13 @@ class Settings:
         """Target of builds: PTX in any case, because a GPU's device process loads PTX, too."""
         return Target("simulator", self.architecture)
 
-    def instructions(self, limits: Limits, device: int) -> Instructions:
-        """Return the settings for the worker; `limits` and `device` are as in `Instructions`."""
-        return Instructions(self.submission, self.libraries, device, self.properties, limits)
+    def instructions(self, limits: Limits, device: int) -> WorkerArguments:
+        """Return the settings for the worker; `limits` and `device` are as in `WorkerArguments`."""
+        return WorkerArguments(self.submission, self.libraries, device, self.properties, limits)
 
 
 @dataclass(frozen=True)
-class Instructions:
+class WorkerArguments:
     """Settings that a worker gets on its command line.
 
     Attributes:

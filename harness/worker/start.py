@@ -14,7 +14,7 @@ from harness.sandbox.forked import CannotFork, Forked, fork_servers
 from harness.sandbox.limits import Limits
 from harness.simulator.native.library import Libraries
 from harness.system import codec, interpreter
-from harness.worker.settings import Instructions, Settings
+from harness.worker.settings import Settings, WorkerArguments
 
 _MODULE = "harness.worker.inside.main"
 
@@ -66,7 +66,7 @@ def programs_of(libraries: Libraries) -> Programs:
 
 def _forked(
     libraries: Libraries,
-    told: Instructions,
+    told: WorkerArguments,
     confinement: Confinement,
     output: IO[bytes],
     descriptors: Sequence[int],

@@ -12,7 +12,7 @@ import pytest
 
 from harness.gate.before import Before
 from harness.gate.evidence import Measured, Recorded, compare_counters
-from harness.gate.plan import Pair
+from harness.gate.plan import VersionPair
 from harness.gate.run import GateOptions
 from harness.gate.speed import by_counters, by_results, by_times
 from harness.options import Options
@@ -150,10 +150,10 @@ def test_results_that_may_not_be_compared(
     )
 
 
-def a_pair(**fields: object) -> Pair:
+def a_pair(**fields: object) -> VersionPair:
     """Return a submission and its base, which has the given fields of `Before`."""
     problem = load(REFERENCE / "conv_transpose1d.py")
-    return Pair("mine", problem, None, Before("ab", "cd", **fields))  # type: ignore[arg-type]
+    return VersionPair("mine", problem, None, Before("ab", "cd", **fields))  # type: ignore[arg-type]
 
 
 def test_newest_result_of_this_version_is_looked_up(tmp_path: Path) -> None:

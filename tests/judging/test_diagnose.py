@@ -14,7 +14,7 @@ from harness.judging.diagnose import Diagnosis, WrongRun
 from harness.judging.diagnose import diagnose as search
 from harness.judging.oracle import CLASSES
 from harness.problems.bounds import gamma
-from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.discovery import ConstructorParameter, Kind, Submission
 from harness.problems.families.conv_transpose1d.computation import Gather
 from harness.problems.families.conv_transpose1d.mistakes import MISTAKES
 from harness.problems.families.conv_transpose1d.sizes import Convolution
@@ -27,7 +27,10 @@ from tests.support import REFERENCE
 # Larger cases take long for each mistake and show nothing that smaller ones do not.
 MOST_WORK = 100_000
 ANY = Submission(
-    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+    "kernel",
+    Path("kernel.py"),
+    "0" * 64,
+    (ConstructorParameter("rest", Kind.VAR_KEYWORD, required=False),),
 )
 
 

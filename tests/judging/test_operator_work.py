@@ -10,13 +10,13 @@ import torch
 from harness.device.record import CHOSEN, FROM_HOST, TO_HOST, Work
 from harness.judging.integrity import Judged
 from harness.judging.operator_work import Operands, judge_operators
-from harness.problems.operations import Operation
+from harness.problems.operations import ReferenceOperation
 
 BATCH, FEATURES, OUTPUTS = 64, 48, 40
 PRODUCTS = BATCH * FEATURES * OUTPUTS
 REFERENCE = (
-    Operation("aten::addmm", BATCH * OUTPUTS, BATCH * FEATURES, PRODUCTS),
-    Operation("aten::relu", BATCH * OUTPUTS, BATCH * OUTPUTS, 0),
+    ReferenceOperation("aten::addmm", BATCH * OUTPUTS, BATCH * FEATURES, PRODUCTS),
+    ReferenceOperation("aten::relu", BATCH * OUTPUTS, BATCH * OUTPUTS, 0),
 )
 OPERANDS = Operands(inputs=4 * BATCH * FEATURES, weights=4 * FEATURES * OUTPUTS)
 KERNEL = Work("kernel", "relu", 1)
@@ -75,7 +75,7 @@ def test_share_of_the_only_operator_is_told(share: float, is_told: bool) -> None
 
     A smaller share counts as preparing or finishing the kernel's work.
     """
-    summed = (Operation("aten::sum", 1, 4096, 0),)
+    summed = (ReferenceOperation("aten::sum", 1, 4096, 0),)
     during = (Work("operator", "aten::sum", 1, round(4096 * share)), KERNEL)
     judged = judge_operators(summed, OPERANDS, during, (), torch.ones(1), None)
     assert bool(judged.findings) == is_told
@@ -94,7 +94,7 @@ def test_layers_as_one_product_are_left_to_torch() -> None:
 def test_operators_of_other_names_are_not_the_kernels_share() -> None:
     """A softmax by torch's `exp`, `sum` and `div` counts as left to torch."""
     numbers = BATCH * OUTPUTS
-    reference = (Operation("aten::_softmax", numbers, numbers, 0), REFERENCE[1])
+    reference = (ReferenceOperation("aten::_softmax", numbers, numbers, 0), REFERENCE[1])
     names = ("aten::exp", "aten::sum", "aten::div")
     during = (*(Work("operator", name, 1, numbers) for name in names), KERNEL)
     judged = judge_operators(reference, OPERANDS, during, (), OUTPUT, None)
@@ -105,7 +105,7 @@ def test_operators_of_other_names_are_not_the_kernels_share() -> None:
 def test_all_of_it_by_other_names_is_not_its_own() -> None:
     """A submission fails if torch operators of other names account for all of the reference."""
     numbers = BATCH * OUTPUTS
-    reference = (Operation("aten::_softmax", numbers, numbers, 0), REFERENCE[1])
+    reference = (ReferenceOperation("aten::_softmax", numbers, numbers, 0), REFERENCE[1])
     names = ("aten::exp", "aten::sum", "aten::div", "aten::clamp_min")
     during = (*(Work("operator", name, 1, numbers) for name in names), KERNEL)
     judged = judge_operators(reference, OPERANDS, during, (), OUTPUT, None)
@@ -116,7 +116,7 @@ def test_all_of_it_by_other_names_is_not_its_own() -> None:
 
 def test_what_finishes_small_channels_is_no_work() -> None:
     """A dozen torch operators on one number per channel, computed by kernels, are not a finding."""
-    norm = (Operation("aten::native_batch_norm", 61485, 61485, 0),)
+    norm = (ReferenceOperation("aten::native_batch_norm", 61485, 61485, 0),)
     counts = {"add": 3, "mul": 3, "pow": 1, "rsqrt": 1, "sub": 2, "div": 2}
     during = [
         Work("operator", f"aten::{name}", n, n * 4099, of_kernels=n * 4099)
@@ -128,7 +128,7 @@ def test_what_finishes_small_channels_is_no_work() -> None:
 
 def test_work_under_many_names_is_summed() -> None:
     """Torch operators of five other names, each on a fifth of the data, are all of a relu."""
-    relu = (Operation("aten::relu", 1000, 1000, 0),)
+    relu = (ReferenceOperation("aten::relu", 1000, 1000, 0),)
     names = ("clamp_min", "maximum", "where", "hardtanh", "threshold")
     during = (*(Work("operator", f"aten::{name}", 1, 200) for name in names), KERNEL)
     (finding,) = judge_operators(relu, OPERANDS, during, (), torch.ones(1000), None).findings
@@ -142,7 +142,7 @@ def test_partial_results_are_joined(name: str, partial: int, is_told: bool) -> N
 
     A sum of many more partial results is torch's work, even if a kernel wrote them.
     """
-    loss = (Operation("aten::mse_loss", 258, 258, 0),)
+    loss = (ReferenceOperation("aten::mse_loss", 258, 258, 0),)
     during = (Work("operator", name, 1, partial, 0, partial), KERNEL)
     judged = judge_operators(loss, OPERANDS, during, (), torch.ones(1), None)
     assert bool(judged.findings) == is_told
@@ -152,7 +152,7 @@ def test_partial_results_are_joined(name: str, partial: int, is_told: bool) -> N
 
 def test_tables_by_other_names_are_left_to_torch() -> None:
     """A torch `index` in place of the reference's `embedding` counts as an `embedding`."""
-    reference = (Operation("aten::embedding", 4096, 4096, 0),)
+    reference = (ReferenceOperation("aten::embedding", 4096, 4096, 0),)
     during = (Work("operator", "aten::index", 1, 4096), KERNEL)
     judged = judge_operators(reference, OPERANDS, during, (), OUTPUT, None)
     assert "all that the reference does" in judged.findings[0].message
@@ -178,9 +178,9 @@ def test_what_a_reference_only_looks_at_is_no_work() -> None:
     If torch runs all other operators, the submission's share is 0.
     """
     more = (
-        Operation("aten::slice", BATCH * FEATURES, BATCH * FEATURES, 0, is_view=True),
-        Operation("aten::_unsafe_view", BATCH * OUTPUTS, BATCH * OUTPUTS, 0),
-        Operation("aten::lt", 1, 1, 0),
+        ReferenceOperation("aten::slice", BATCH * FEATURES, BATCH * FEATURES, 0, is_view=True),
+        ReferenceOperation("aten::_unsafe_view", BATCH * OUTPUTS, BATCH * OUTPUTS, 0),
+        ReferenceOperation("aten::lt", 1, 1, 0),
     )
     during = (
         Work("operator", "aten::addmm", 1, BATCH * FEATURES, PRODUCTS),
@@ -197,7 +197,7 @@ def test_products_that_are_counted_otherwise_are_left_all_the_same() -> None:
 
     This holds even if the device counts fewer products for torch's convolution.
     """
-    turned = (Operation("aten::convolution", 4096, 4096, PRODUCTS),)
+    turned = (ReferenceOperation("aten::convolution", 4096, 4096, PRODUCTS),)
     during = (Work("operator", "aten::convolution", 1, 4096, PRODUCTS // 50), KERNEL)
     judged = judge_operators(turned, OPERANDS, during, (), torch.ones(4096), None)
     assert "all that the reference does" in judged.findings[0].message
@@ -206,8 +206,8 @@ def test_products_that_are_counted_otherwise_are_left_all_the_same() -> None:
 def test_one_layer_left_to_torch_is_not_two() -> None:
     """A linear layer left to torch does not also count as a convolution of as many products."""
     layers = (
-        Operation("aten::convolution", 4096, 4096, PRODUCTS),
-        Operation("aten::addmm", 10, 100 * 4096, PRODUCTS),
+        ReferenceOperation("aten::convolution", 4096, 4096, PRODUCTS),
+        ReferenceOperation("aten::addmm", 10, 100 * 4096, PRODUCTS),
     )
     during = (Work("operator", "aten::addmm", 1, 100 * 4096, PRODUCTS), KERNEL)
     judged = judge_operators(layers[::-1], OPERANDS, during, (), torch.ones(10), None)
@@ -220,7 +220,7 @@ def test_operator_of_uncounted_products_is_known_by_its_elements() -> None:
 
     An example is the product of a matrix and a vector, whose products only the device counts.
     """
-    reference = (Operation("aten::mv", 64, 64 * 48, 0),)
+    reference = (ReferenceOperation("aten::mv", 64, 64 * 48, 0),)
     during = (Work("operator", "aten::mv", 1, 64 * 48, 64 * 48), KERNEL)
     judged = judge_operators(reference, OPERANDS, during, (), torch.ones(64), None)
     assert "all that the reference does" in judged.findings[0].message
@@ -232,7 +232,7 @@ def test_layer_of_the_size_that_torch_ran_is_the_one_left(*, large_first: bool) 
 
     The order of the two layers does not matter.
     """
-    small = Operation("aten::addmm", BATCH * 8, BATCH * FEATURES, BATCH * FEATURES * 8)
+    small = ReferenceOperation("aten::addmm", BATCH * 8, BATCH * FEATURES, BATCH * FEATURES * 8)
     heads = (REFERENCE[0], small) if large_first else (small, REFERENCE[0])
     during = (Work("operator", "aten::addmm", 1, BATCH * FEATURES, PRODUCTS), KERNEL)
     judged = judge_operators(heads, OPERANDS, during, (), OUTPUT, None)
@@ -247,7 +247,7 @@ def judged_layers(outputs: int, *ran: Work) -> Judged:
     The first layer has the given number of outputs.
     """
     made = BATCH * outputs
-    first = Operation("aten::addmm", made, max(made, BATCH * FEATURES), made * FEATURES)
+    first = ReferenceOperation("aten::addmm", made, max(made, BATCH * FEATURES), made * FEATURES)
     return judge_operators((first, *REFERENCE), OPERANDS, ran, (), OUTPUT, None)
 
 

@@ -10,7 +10,7 @@ from torch.nn.functional import conv_transpose1d
 
 from harness.judging.oracle import CLASSES, PrecisionClass, expected
 from harness.problems.bounds import Expected, Sums, gamma
-from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.discovery import ConstructorParameter, Kind, Submission
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem, load
@@ -19,7 +19,10 @@ from harness.problems.values import Values, runs_for, values_for
 from tests.support import REFERENCE
 
 ANY = Submission(
-    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+    "kernel",
+    Path("kernel.py"),
+    "0" * 64,
+    (ConstructorParameter("rest", Kind.VAR_KEYWORD, required=False),),
 )
 
 FP32, TF32, FP16, BF16 = CLASSES

@@ -7,7 +7,7 @@ import pytest
 
 from harness.judging.pattern import smallest, what_failing_cases_share
 from harness.problems.configuration import ConstructorCall
-from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.discovery import ConstructorParameter, Kind, Submission
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import load
@@ -15,7 +15,10 @@ from harness.problems.surroundings import move_for
 from tests.support import REFERENCE
 
 ANY = Submission(
-    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+    "kernel",
+    Path("kernel.py"),
+    "0" * 64,
+    (ConstructorParameter("rest", Kind.VAR_KEYWORD, required=False),),
 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.problems.constants import constants_of, with_constants
-from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.discovery import ConstructorParameter, Kind, Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem, ProblemError, load
 from harness.problems.values import numbers_given
@@ -44,7 +44,10 @@ def get_init_inputs():
 """
 
 ANY = Submission(
-    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+    "kernel",
+    Path("kernel.py"),
+    "0" * 64,
+    (ConstructorParameter("rest", Kind.VAR_KEYWORD, required=False),),
 )
 
 

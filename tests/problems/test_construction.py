@@ -8,24 +8,26 @@ import pytest
 
 from harness.problems.configuration import ConstructorCall
 from harness.problems.construction import call_by_name, own_call
-from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.discovery import ConstructorParameter, Kind, Submission
 from harness.problems.grid import cases_for
 from harness.problems.problem import Problem, load
 from tests.support import REFERENCE
 
 
-def submission(*parameters: Parameter | str) -> Submission:
+def submission(*parameters: ConstructorParameter | str) -> Submission:
     """Return a submission whose `ModelNew` constructor has these parameters.
 
     A parameter that is given by its name alone is required.
     """
-    taken = (p if isinstance(p, Parameter) else Parameter(p) for p in parameters)
+    taken = (
+        p if isinstance(p, ConstructorParameter) else ConstructorParameter(p) for p in parameters
+    )
     return Submission("kernel", Path("kernel.py"), "0" * 64, tuple(taken))
 
 
-def optional(name: str, default: object) -> Parameter:
+def optional(name: str, default: object) -> ConstructorParameter:
     """Return a parameter of a constructor that has a default."""
-    return Parameter(name, required=False, default=default)
+    return ConstructorParameter(name, required=False, default=default)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,10 @@ def problem() -> Problem:
 
 SIZES = ("in_channels", "out_channels", "kernel_size")
 ORDER = (*SIZES, "stride", "padding", "output_padding", "groups", "bias")
-TAKEN: tuple[Parameter | str, ...] = (*SIZES, *(optional(name, None) for name in ORDER[3:]))
+TAKEN: tuple[ConstructorParameter | str, ...] = (
+    *SIZES,
+    *(optional(name, None) for name in ORDER[3:]),
+)
 
 
 @pytest.mark.parametrize(
@@ -43,17 +48,17 @@ TAKEN: tuple[Parameter | str, ...] = (*SIZES, *(optional(name, None) for name in
     [
         (TAKEN, True),
         ((*TAKEN, optional("dilation", 1)), True),
-        ((Parameter("args", Kind.VAR_POSITIONAL, required=False),), True),
+        ((ConstructorParameter("args", Kind.VAR_POSITIONAL, required=False),), True),
         # With these parameters, the problem's own call would build another model, or fail.
         ((*TAKEN[1::-1], *TAKEN[2:]), False),
         (SIZES[:2], False),
         ((*TAKEN, "dilation"), False),
         (ORDER, False),
-        ((*SIZES[:2], Parameter("kernel_size", Kind.KEYWORD_ONLY)), False),
+        ((*SIZES[:2], ConstructorParameter("kernel_size", Kind.KEYWORD_ONLY)), False),
     ],
 )
 def test_own_call_is_kernelbenchs_where_it_means_the_same(
-    problem: Problem, parameters: tuple[Parameter | str, ...], is_positional: bool
+    problem: Problem, parameters: tuple[ConstructorParameter | str, ...], is_positional: bool
 ) -> None:
     """The case of the reference's own sizes calls `ModelNew(*get_init_inputs())`.
 

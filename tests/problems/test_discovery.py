@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from harness.compiler.prelude import begins
-from harness.problems.discovery import Discovery, Kind, Parameter, Submission, discover, fits
+from harness.problems.discovery import (
+    ConstructorParameter,
+    Discovery,
+    Kind,
+    Submission,
+    discover,
+    fits,
+)
 from harness.problems.problem import Problem, load
 from harness.problems.source_numbers import numbers_in
 from tests.support import REFERENCE
@@ -68,13 +75,13 @@ class ModelNew:
 """,
     )
     assert submission.parameters == (
-        Parameter("a", Kind.POSITIONAL_ONLY),
-        Parameter("b"),
-        Parameter("c", required=False, default=-1),
-        Parameter("rest", Kind.VAR_POSITIONAL, required=False),
-        Parameter("d", Kind.KEYWORD_ONLY),
-        Parameter("e", Kind.KEYWORD_ONLY, required=False),
-        Parameter("others", Kind.VAR_KEYWORD, required=False),
+        ConstructorParameter("a", Kind.POSITIONAL_ONLY),
+        ConstructorParameter("b"),
+        ConstructorParameter("c", required=False, default=-1),
+        ConstructorParameter("rest", Kind.VAR_POSITIONAL, required=False),
+        ConstructorParameter("d", Kind.KEYWORD_ONLY),
+        ConstructorParameter("e", Kind.KEYWORD_ONLY, required=False),
+        ConstructorParameter("others", Kind.VAR_KEYWORD, required=False),
     )
     assert submission.accepts_any
 

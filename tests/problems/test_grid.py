@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.problems.discovery import Parameter, Submission, discover
+from harness.problems.discovery import ConstructorParameter, Submission, discover
 from harness.problems.families.any_reference import NEUTRAL
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import Case, Grid, cases_for
@@ -20,8 +20,8 @@ from tests.support import REFERENCE
 
 def submission(*names: str) -> Submission:
     """Return a submission that requires channels and kernel size; `names` are optional."""
-    required = [Parameter(n) for n in ("in_channels", "out_channels", "kernel_size")]
-    optional = [Parameter(n, required=False, default=NEUTRAL[n]) for n in names]
+    required = [ConstructorParameter(n) for n in ("in_channels", "out_channels", "kernel_size")]
+    optional = [ConstructorParameter(n, required=False, default=NEUTRAL[n]) for n in names]
     return Submission("kernel", Path("kernel.py"), "0" * 64, (*required, *optional))
 
 

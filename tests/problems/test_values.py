@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import conv_transpose1d
 
-from harness.problems.discovery import Kind, Parameter, Submission
+from harness.problems.discovery import ConstructorParameter, Kind, Submission
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import OWN, Case, cases_for
 from harness.problems.problem import Problem, load
@@ -27,7 +27,10 @@ from harness.problems.values import (
 from tests.support import REFERENCE
 
 ANY = Submission(
-    "kernel", Path("kernel.py"), "0" * 64, (Parameter("rest", Kind.VAR_KEYWORD, required=False),)
+    "kernel",
+    Path("kernel.py"),
+    "0" * 64,
+    (ConstructorParameter("rest", Kind.VAR_KEYWORD, required=False),),
 )
 
 

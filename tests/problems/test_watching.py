@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from harness.problems.watching import Call, WatchingShapes
+from harness.problems.watching import OperatorCall, WatchingShapes
 
 Seen = list[tuple[str, list[tuple[Any, ...]]]]
 
@@ -20,7 +20,7 @@ class Recording(WatchingShapes):
         super().__init__()
         self.seen: Seen = []
 
-    def called(self, call: Call) -> None:
+    def called(self, call: OperatorCall) -> None:
         """Record the operator, and the shape, strides and dtype of each tensor that it returns."""
         tensors = [each for each in tree_leaves(call.result) if isinstance(each, Tensor)]
         self.seen.append((str(call.func), [(x.shape, x.stride(), x.dtype) for x in tensors]))

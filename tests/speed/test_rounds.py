@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.gpu.state import Monitor, State
+from harness.gpu.state import GpuState, Monitor
 from harness.problems.problem import load
 from harness.problems.runs import Distribution
 from harness.problems.values import runs_for
@@ -99,10 +99,10 @@ class _StageOfNothing(Stage):
 class _MonitorOf(Monitor):
     """A monitor of a GPU that returns the given states, one after another."""
 
-    def __init__(self, states: Iterator[State]) -> None:
+    def __init__(self, states: Iterator[GpuState]) -> None:
         self._states = states
 
-    def state(self) -> State:
+    def state(self) -> GpuState:
         return next(self._states)
 
 
@@ -112,7 +112,7 @@ def test_every_round_has_a_look_at_the_gpu() -> None:
     A round under a power limit alone is kept. The state of the GPU is stored for every round.
     """
     reasons = [("power limit",), (), ("heat, by the hardware", "power limit"), ()]
-    states = [State(1900.0 + at, 500.0, 50.0, held) for at, held in enumerate(reasons)]
+    states = [GpuState(1900.0 + at, 500.0, 50.0, held) for at, held in enumerate(reasons)]
 
     def is_enough(samples: Samples) -> bool:
         return len(samples.looks) == len(states)

@@ -14,7 +14,7 @@ from distributed.comm.core import CommClosedError
 
 from harness.devices import Choice
 from harness.engines.cluster.software import software
-from harness.engines.cluster.tasks import GPU_WORKER, Machine, describe
+from harness.engines.cluster.tasks import GPU_WORKER, WorkerMachine, describe
 from harness.engines.engine import Hardware
 from harness.system.errors import UsageError
 
@@ -98,7 +98,7 @@ def members(client: Client, scheduler: str) -> Members:
             f"all workers of {scheduler} disconnected while they were queried; try again"
         )
     for address, machine in told.items():
-        if not isinstance(machine, Machine):
+        if not isinstance(machine, WorkerMachine):
             raise UsageError(
                 f"the worker {address} cannot load the harness: {machine}; install the same "
                 "harness there"

@@ -29,7 +29,7 @@ from harness.engines.cluster.parcel import (
     pack_readable,
 )
 from harness.engines.cluster.software import software
-from harness.engines.cluster.tasks import Outcome, TaskInfo
+from harness.engines.cluster.tasks import TaskInfo, TaskOutcome
 from harness.engines.evaluator import EvaluationError
 from harness.evaluate import OnProgress, Progress, Request
 from harness.records.report import Report, not_run
@@ -127,14 +127,14 @@ class DaskEngine:
         sent.begin()
         return sent.future
 
-    def send(self, evaluation: _Evaluation) -> Task[Outcome]:
+    def send(self, evaluation: _Evaluation) -> Task[TaskOutcome]:
         """Submit the Dask tasks of an evaluation (build, evaluate); return the latter task."""
         asked, parcel = evaluation.request, evaluation.parcel
         order = TaskInfo(software(), self._topic, evaluation.name)
         with self._sending:
             luggage, carried = self._carry(asked.readable)
             builds = self._build(parcel, luggage, carried, order)
-        task: Task[Outcome] = self._client.submit(
+        task: Task[TaskOutcome] = self._client.submit(
             tasks.evaluate,
             parcel,
             carried,
@@ -147,13 +147,13 @@ class DaskEngine:
         )
         return task
 
-    def send_timing(self, timing: _Timing) -> Task[Outcome]:
+    def send_timing(self, timing: _Timing) -> Task[TaskOutcome]:
         """Submit the Dask tasks of a timing (builds, measurement); return the measurement."""
         order = TaskInfo(software(), self._topic, timing.name)
         with self._sending:
             luggage, carried = self._carry(timing.plan.request.readable)
             builds = [self._build(each, luggage, carried, order) for each in timing.parcel.entries]
-        task: Task[Outcome] = self._client.submit(
+        task: Task[TaskOutcome] = self._client.submit(
             tasks.measure,
             timing.parcel,
             carried,
@@ -276,7 +276,7 @@ class _Sent(Generic[T]):
         self.name = secrets.token_hex(8)
         self.on_progress = on_progress
         self.future: Future[T] = Future()
-        self.task: Task[Outcome] | None = None
+        self.task: Task[TaskOutcome] | None = None
         self.failed_on: set[str] = set()
         self._title = title
         self._attempts = 0
@@ -288,11 +288,11 @@ class _Sent(Generic[T]):
         """Key of the Dask task, different for each attempt."""
         return f"{self._title}-{self.name}-{self._attempts}"
 
-    def _send(self) -> Task[Outcome]:
+    def _send(self) -> Task[TaskOutcome]:
         """Submit the Dask task for this attempt, and return it."""
         raise NotImplementedError
 
-    def _read(self, outcome: Outcome) -> T:
+    def _read(self, outcome: TaskOutcome) -> T:
         """Return the result in a worker's outcome, or raise the error that the future gets."""
         raise NotImplementedError
 
@@ -311,7 +311,7 @@ class _Sent(Generic[T]):
         # Dask's signature has no types.
         self.task.add_done_callback(self._on_end)  # type: ignore[no-untyped-call]
 
-    def _on_end(self, task: Task[Outcome]) -> None:
+    def _on_end(self, task: Task[TaskOutcome]) -> None:
         """Complete the future from an ended Dask task, or retry; runs in one of Dask's threads."""
         if self._engine.is_closed():
             return
@@ -323,7 +323,7 @@ class _Sent(Generic[T]):
             # Any other error must reach the future too, since a caller waits for it.
             self._fail(EvaluationError(f"not evaluated: {type(error).__name__}: {error}"))
 
-    def _take(self, task: Task[Outcome]) -> None:
+    def _take(self, task: Task[TaskOutcome]) -> None:
         # As in `begin`.
         error = task.exception() if task.status == "error" else None  # type: ignore[no-untyped-call]
         if isinstance(error, KilledWorker):
@@ -336,7 +336,7 @@ class _Sent(Generic[T]):
         else:
             self._take_outcome(task.result())
 
-    def _take_outcome(self, outcome: Outcome) -> None:
+    def _take_outcome(self, outcome: TaskOutcome) -> None:
         if outcome.kind in ("report", "measurement", "untimed"):
             self._finish(self._read(outcome))
             return
@@ -376,10 +376,10 @@ class _Evaluation(_Sent[Report]):
         self.request = request
         self.parcel = parcel
 
-    def _send(self) -> Task[Outcome]:
+    def _send(self) -> Task[TaskOutcome]:
         return self._engine.send(self)
 
-    def _read(self, outcome: Outcome) -> Report:
+    def _read(self, outcome: TaskOutcome) -> Report:
         return Report.from_json(outcome.text)
 
     def _killed(self, deaths: int) -> Report:
@@ -411,10 +411,10 @@ class _Timing(_Sent[Measurement]):
         self.plan = plan
         self.parcel = parcel
 
-    def _send(self) -> Task[Outcome]:
+    def _send(self) -> Task[TaskOutcome]:
         return self._engine.send_timing(self)
 
-    def _read(self, outcome: Outcome) -> Measurement:
+    def _read(self, outcome: TaskOutcome) -> Measurement:
         if outcome.kind == "untimed":
             raise ContenderError(outcome.text)
         return codec.decode(outcome.text, Measurement)

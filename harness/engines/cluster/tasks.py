@@ -50,7 +50,7 @@ Kind = Literal["report", "measurement", "untimed", "lost", "unlike", "machine", 
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TaskOutcome:
     """The result of a task, or the reason why the task failed.
 
     A task raises nothing, because Dask would retry after any exception.
@@ -85,7 +85,7 @@ class TaskInfo:
 
 
 @dataclass(frozen=True)
-class Machine:
+class WorkerMachine:
     """The software and the GPU of a worker's machine.
 
     Attributes:
@@ -99,11 +99,11 @@ class Machine:
     together: int
 
 
-def describe() -> Machine:
+def describe() -> WorkerMachine:
     """Return the software versions and the GPU of the machine that this worker runs on."""
     if not torch.cuda.is_available():
-        return Machine(software(), "", 0)
-    return Machine(software(), torch.cuda.get_device_name(), default_jobs("cuda"))
+        return WorkerMachine(software(), "", 0)
+    return WorkerMachine(software(), torch.cuda.get_device_name(), default_jobs("cuda"))
 
 
 def carry(luggage: ReadableFiles) -> ReadableFiles:
@@ -131,7 +131,9 @@ def build(parcel: Parcel, luggage: ReadableFiles, order: TaskInfo) -> Builds:
             return {}
 
 
-def evaluate(parcel: Parcel, luggage: ReadableFiles, builds: Builds, order: TaskInfo) -> Outcome:
+def evaluate(
+    parcel: Parcel, luggage: ReadableFiles, builds: Builds, order: TaskInfo
+) -> TaskOutcome:
     """Evaluate a request, using finished builds of its submission, and return the outcome."""
 
     def run(slots: EvaluatorPool, engine: Processes) -> tuple[Kind, str]:
@@ -145,7 +147,7 @@ def evaluate(parcel: Parcel, luggage: ReadableFiles, builds: Builds, order: Task
 
 def measure(
     parcel: TimingParcel, luggage: ReadableFiles, builds: Sequence[Builds], order: TaskInfo
-) -> Outcome:
+) -> TaskOutcome:
     """Time a plan's submissions, using finished builds, on a GPU that no other task uses."""
 
     def run(slots: EvaluatorPool, engine: Processes) -> tuple[Kind, str]:
@@ -158,7 +160,7 @@ def measure(
 
 def _outcome(
     order: TaskInfo, run: Callable[[EvaluatorPool, Processes], tuple[Kind, str]]
-) -> Outcome:
+) -> TaskOutcome:
     """Call `run`, and return its result as an outcome.
 
     If `run` raises an error, or the versions differ from the sender's, the outcome has the reason
@@ -168,22 +170,22 @@ def _outcome(
         address = slots.worker.address
         other = software().why_other(order.sender)
         if other:
-            return Outcome("unlike", other, address)
+            return TaskOutcome("unlike", other, address)
         try:
             with raising_machine_errors():
                 kind, text = run(slots, engine)
         except MachineError as error:
-            return Outcome("machine", str(error), address)
+            return TaskOutcome("machine", str(error), address)
         except Lost as lost:
-            return Outcome("lost", str(lost), address)
+            return TaskOutcome("lost", str(lost), address)
         except ContenderError as error:
-            return Outcome("untimed", str(error), address)
+            return TaskOutcome("untimed", str(error), address)
         except OSError as error:
             said = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-            return Outcome("error", said, address)
+            return TaskOutcome("error", said, address)
         except (EvaluationError, UnpackError) as error:
-            return Outcome("error", str(error), address)
-        return Outcome(kind, text, address)
+            return TaskOutcome("error", str(error), address)
+        return TaskOutcome(kind, text, address)
 
 
 def _prepare(request: Request, builds: Iterable[Builds]) -> None:

@@ -15,7 +15,7 @@ from harness.worker.inside.asking import Asking
 from harness.worker.inside.faults import describe
 from harness.worker.inside.serving import serve
 from harness.worker.inside.session import Session
-from harness.worker.settings import Instructions
+from harness.worker.settings import WorkerArguments
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     interpreter.settle()
     die_with_parent()
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    told = codec.decode(sys.argv[2], Instructions)
+    told = codec.decode(sys.argv[2], WorkerArguments)
     told.limits.impose()
     # The submission sees only its own path as the command line.
     sys.argv = [str(told.submission)]

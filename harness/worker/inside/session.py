@@ -25,20 +25,20 @@ from harness.worker.inside.client_device import ClientDevice
 from harness.worker.inside.faults import name_tensors_by_shape
 from harness.worker.inside.state import StateWatch
 from harness.worker.inside.submission_module import SubmissionModule
-from harness.worker.inside.values import Values
-from harness.worker.settings import Instructions
+from harness.worker.inside.values import DeviceValues
+from harness.worker.settings import WorkerArguments
 
 
 class Session:
     """The steps of a check that run in the submission's own process."""
 
-    def __init__(self, told: Instructions, asking: Asking) -> None:
+    def __init__(self, told: WorkerArguments, asking: Asking) -> None:
         self._submission = SubmissionModule(told.submission)
         name_tensors_by_shape()
         self._device = ClientDevice(told.libraries, told.device, told.properties)
         self._asking = asking
         ExtensionLoader(told.submission, self._build).install()
-        self._values = Values(self._device)
+        self._values = DeviceValues(self._device)
         self._model: torch.nn.Module | None = None
         self._numbers: dict[int, Number] = {}
         self._watch = StateWatch()

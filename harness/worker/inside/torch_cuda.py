@@ -31,7 +31,7 @@ def cuda_error(runtime: ctypes.CDLL, error: int, remark: str = "") -> Exception:
     return torch.AcceleratorError(f"{text}{f' ({why})' if why else ''}{remark}")
 
 
-class Calls:
+class CheckedCalls:
     """Calls of the CUDA runtime that raise the same exceptions as torch's own."""
 
     def __init__(self, runtime: ctypes.CDLL) -> None:
@@ -62,7 +62,7 @@ class Calls:
 class Event:
     """A CUDA event with torch's interface; the first `record` creates it, as in torch."""
 
-    calls: ClassVar[Calls]
+    calls: ClassVar[CheckedCalls]
 
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
@@ -124,7 +124,7 @@ class Stream:
         cuda_stream: The stream's cudaStream_t; 0 is the default stream.
     """
 
-    calls: ClassVar[Calls]
+    calls: ClassVar[CheckedCalls]
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class Stream:
         return event
 
 
-def _handle_of(calls: Calls, stream: Stream | None) -> ctypes.c_void_p:
+def _handle_of(calls: CheckedCalls, stream: Stream | None) -> ctypes.c_void_p:
     known = calls.runtime.sim_current_stream() if stream is None else stream.cuda_stream
     return ctypes.c_void_p(known)
 
@@ -194,7 +194,7 @@ class ClientCuda:
     """Replacements for functions of `torch.cuda`, which call the harness's CUDA runtime."""
 
     def __init__(self, runtime: ctypes.CDLL, properties: DeviceProperties) -> None:
-        self._calls = Calls(runtime)
+        self._calls = CheckedCalls(runtime)
         self._runtime = runtime
         self._real = self._device = properties
         bound = {"calls": self._calls}

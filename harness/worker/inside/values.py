@@ -16,7 +16,7 @@ from harness.system.texts import MOST_OF_A_NAME, shortened
 from harness.worker.inside.client_device import ClientDevice, place_of, places_of
 
 
-class Values:
+class DeviceValues:
     """The inputs and outputs of a submission's calls, as tensors on the device."""
 
     def __init__(self, device: ClientDevice) -> None:

