@@ -28,7 +28,7 @@ from harness.judging import own_size, verdict
 from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
 from harness.judging.division import Division
-from harness.judging.unexplained import judge_growth
+from harness.judging.unexplained import MOST_GROWTH, unexplained
 from harness.messages.channel import Message
 from harness.preflight import prepare
 from harness.problems.grid import (
@@ -66,7 +66,7 @@ MAX_RESTARTS = 3
 # Limit of all calls of a check together, in budgets of one call.
 _CALLS_OF_A_CHECK = 32
 # The most times that a case beyond the budget is halved, until it is within the budget.
-_MOST_HALVINGS = 4
+_MOST_HALVINGS = 2
 # Limit of a submission's text in its report, in bytes.
 _MOST_SOURCE = 256 << 10
 # Errors of the machine, the reference or the user. All others are a submission's `error`. After an
@@ -457,20 +457,21 @@ class _Evaluation:
     def _explained(self, worker: Worker, outcome: CaseOutcome) -> CaseOutcome:
         """Return the outcome of a case beyond the budget, judged by the work of half its size.
 
-        If half the size exceeds the budget too, its half follows, and so on.
+        Half the size gets only the part of the budget that leaves the growth without explanation.
+        If it exceeds that part, half of it gets the same part again, and so on.
         """
-        case = outcome.case
+        case, budget = outcome.case, self._call_budget
         for _ in range(_MOST_HALVINGS):
             half = half_as_large(self._problem, case, self._seed)
             if half is None or self._left <= 0:
                 break
-            case = half
-            smaller = self._converse(worker, case, self._call_budget)
+            case, budget = half, budget // MOST_GROWTH
+            smaller = self._converse(worker, case, budget)
             self._left -= smaller.spent
             if smaller.worker_failed:
                 return replace(outcome, worker_failed=True)
             if not smaller.is_over_budget:
-                return judge_growth(outcome, smaller, self._call_budget)
+                return unexplained(outcome, smaller, self._call_budget)
         return outcome
 
     def _check_own(self, worker: Worker, case: Case) -> CaseOutcome:

@@ -6,7 +6,6 @@ these cases are left out.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from harness.judging.case_check import CaseOutcome
@@ -14,18 +13,19 @@ from harness.records.report import AMISS
 
 # A case with one size halved takes at least an eighth of the work if the work is cubic in that
 # size. Blocks that are partly idle, and a step from one tile to two, make up the rest.
-_MOST_GROWTH = 16
+MOST_GROWTH = 16
+"""Twice the size takes at most this many times the work, if the sizes explain the work."""
 
 
-def judge_growth(outcome: CaseOutcome, smaller: CaseOutcome, budget: int) -> CaseOutcome:
-    """Return the outcome of a case beyond the budget, judged by that of half the size.
+def unexplained(outcome: CaseOutcome, smaller: CaseOutcome, budget: int) -> CaseOutcome:
+    """Return the outcome of a case whose work grew more than its sizes explain.
 
-    The verdict is `unsupported` if the smaller case takes so little work that its growth has no
-    explanation, and `failed` or `error` if the smaller case has that verdict.
+    The verdict becomes `unsupported`, or that of the smaller case if it is `failed` or `error`.
 
     Args:
         outcome: The outcome of the case that exceeded the budget.
-        smaller: The outcome of a case with one size halved, within the budget.
+        smaller: The outcome of a case with one size halved (or halved twice), which takes a
+            sixteenth of the budget at most (or a sixteenth of that).
         budget: The budget of a call, in thread-instructions.
     """
     shapes = ", ".join(map(str, smaller.case.input_shapes))
@@ -35,11 +35,11 @@ def judge_growth(outcome: CaseOutcome, smaller: CaseOutcome, budget: int) -> Cas
         return replace(
             outcome, report=replace(outcome.report, verdict=found.verdict, message=message)
         )
-    spent = smaller.spent_on_a_call
-    if found.verdict != "passed" or _MOST_GROWTH * spent > budget:
+    if found.verdict != "passed":
         return outcome
+    times = budget // max(1, smaller.spent_on_a_call)
     message = (
-        f"takes more than {math.floor(budget / max(1, spent)):,} times the work that inputs of "
+        f"takes more than {times:,} times the work that inputs of "
         f"{shapes} take, and so was not checked; kernels may not loop more often at some sizes"
     )
     return replace(outcome, report=replace(outcome.report, verdict="unsupported", message=message))
