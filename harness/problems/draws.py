@@ -28,8 +28,11 @@ _BEYOND_FLOAT32 = 2**24
 # A small multiple of it still fits into float16. A kernel that computes in float16 must get class
 # fp16, and not be found wrong.
 _FAR_LARGER = 2.0**13
-# float32 can represent the exponential of this number.
-_RATHER_LARGER = 80.0
+RATHER_LARGER = 80.0
+"""A number that is far larger than 1, and whose exponential float32 can represent."""
+# The number of elements for each peak of a long input.
+_STRETCH = 1 << 10
+_FEWEST_PEAKS = 8
 # A product of more numbers below 1 is soon too small to be visible.
 _FEW = 1 << 8
 # Two parts of 11 bits represent integers of this size exactly, wherever they are split (3xTF32).
@@ -329,7 +332,56 @@ def _bump(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """
     values = _uniform(shape, generator)
     if values.numel() > 1:
-        _set_ends(values, torch.full((3,), _RATHER_LARGER, device=generator.device), generator)
+        _set_ends(values, torch.full((3,), RATHER_LARGER, device=generator.device), generator)
+    return values
+
+
+def _peaks(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Draw small normal numbers and far larger peaks of either sign, of at most 8192."""
+    return put_peaks(_normal(shape, generator), generator)
+
+
+def _positive_peaks(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Draw small uniform numbers and far larger peaks, of at most 8192; all are positive."""
+    return put_peaks(_uniform(shape, generator), generator).abs_()
+
+
+def _low_peaks(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Draw as `_positive_peaks` does, with peaks of at most 80, whose exponentials are finite."""
+    return put_peaks(_uniform(shape, generator), generator, RATHER_LARGER).abs_()
+
+
+def put_peaks(values: Tensor, generator: Generator, highest: float = _FAR_LARGER) -> Tensor:
+    """Put a peak at a random place of each stretch of about 1024 elements, and return the values.
+
+    The values are changed in place. Half of the peaks are negative.
+
+    The worst-case error of a sum of n terms is n u times their magnitude. If the terms are alike,
+    a kernel may leave out a part of them and weigh the others more: that changes a long sum by less
+    than this error. So the peaks have the heights `highest` / 1, `highest` / 2, `highest` / 3, and
+    so on, in random order. A few of them make up most of a sum, also of a sum of squares, and each
+    of the few exceeds the worst-case error. No part of the terms can then stand for another. All
+    other elements together weigh no more than the highest peak.
+
+    The peaks have 8 bits for the same reason as in `_set_ends`.
+
+    Args:
+        values: Numbers of at most about 1; contiguous.
+        generator: The random generator.
+        highest: Height of the highest peak.
+    """
+    # A small tensor has peaks of both signs too. It shows where the reference is defined.
+    count = max(values.numel() // _STRETCH, min(values.numel(), _FEWEST_PEAKS))
+    if not count:
+        return values
+    stretch = values.numel() // count
+    device = generator.device
+    places = torch.randint(stretch, (count,), generator=generator, device=device)
+    places += stretch * torch.arange(count, device=device)
+    ranks = 1 + torch.randperm(count, generator=generator, device=device)
+    heights = (highest / ranks) * (1 - 2 * (ranks % 2)) * _signs((1,), generator)
+    values.mul_(min(highest / values.numel(), 1.0))
+    values.view(-1)[places] = heights.bfloat16().to(values.dtype)
     return values
 
 
@@ -364,5 +416,8 @@ _DISTRIBUTIONS: Mapping[Distribution, Callable[[tuple[int, ...], Generator], Ten
     "zeros": _bump,
     "first zeros": _bump,
     "later zeros": _bump,
+    "peaks": _peaks,
+    "positive peaks": _positive_peaks,
+    "low peaks": _low_peaks,
     "exact": exact,
 }

@@ -20,6 +20,9 @@ Distribution = Literal[
     "zeros",
     "first zeros",
     "later zeros",
+    "peaks",
+    "positive peaks",
+    "low peaks",
     "exact",
 ]
 """Names of input distributions; `own` is that of the reference's `get_inputs`.

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from harness.gpu.state import Monitor
+from harness.problems.draws import RATHER_LARGER, put_peaks
 from harness.problems.problem import Problem
 from harness.problems.runs import Distribution
 from harness.problems.values import runs_for
@@ -99,6 +100,13 @@ _DRAW: Mapping[Distribution, Callable[[Tensor, torch.Generator], object]] = {
     "integers": lambda tensor, generator: tensor.random_(-7, 8, generator=generator),
     "spike": _spike,
     **dict.fromkeys(("bump", "zeros", "first zeros", "later zeros"), _bump),
+    "peaks": lambda tensor, generator: put_peaks(tensor.normal_(generator=generator), generator),
+    "positive peaks": lambda tensor, generator: put_peaks(
+        tensor.uniform_(generator=generator), generator
+    ).abs_(),
+    "low peaks": lambda tensor, generator: put_peaks(
+        tensor.uniform_(generator=generator), generator, RATHER_LARGER
+    ).abs_(),
     # Odd integers up to 12 bits and a sign.
     "exact": lambda tensor, generator: (
         tensor.random_(-2048, 2048, generator=generator).mul_(2).add_(1)

@@ -49,11 +49,17 @@ def evaluated(request: Request) -> Outcome:
         return str(error)
 
 
-def request(folder: str, name: str, cases: tuple[str, ...], seed: int) -> Request:
-    """Return a request to check one submission of the corpus in some cases."""
+def request(
+    folder: str, name: str, cases: tuple[str, ...], seed: int, reference: str = ""
+) -> Request:
+    """Return a request to check one submission of the corpus in some cases.
+
+    `reference` is as in `Cheat.reference`.
+    """
     path = HERE / folder / f"{name}.py"
     deadlines = Deadlines(step=STEP_SECONDS)
-    return request_for(path, REFERENCE, *cases, seed=seed, deadlines=deadlines)
+    against = HERE.parent / "references" / f"{reference}.py" if reference else REFERENCE
+    return request_for(path, against, *cases, seed=seed, deadlines=deadlines)
 
 
 def why_skipped(name: str) -> str:
@@ -65,9 +71,12 @@ def why_skipped(name: str) -> str:
 @pytest.fixture(scope="module")
 def cheats() -> Mapping[str, Outcome]:
     """Return a mapping from each cheat's name to its report; a cheat is evaluated on first use."""
-    return OnDemand(
-        lambda name: evaluated(request("cheats", name, CHEATS[name].shown_by(CASES), SEED))
-    )
+
+    def made(name: str) -> Outcome:
+        cheat = CHEATS[name]
+        return evaluated(request("cheats", name, cheat.shown_by(CASES), SEED, cheat.reference))
+
+    return OnDemand(made)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,10 @@ from torch import Tensor
 from harness.judging.compare import POISON, classify, compare
 from harness.judging.oracle import CLASSES
 from harness.problems.bounds import Sums
+from harness.problems.draws import drawn
+from harness.problems.rounding.expected import Propagated
+from harness.problems.rounding.propagate import trace
+from harness.problems.runs import Distribution
 from harness.records.comparison import Comparison, Mismatch
 
 SHAPE = (2, 3, 4)
@@ -269,3 +273,56 @@ def test_elements_that_are_not_finite_do_not_hide_wrong_ones(oracle: Sums) -> No
     mismatch = refused(compare(actual, oracle))
     assert (mismatch.index, mismatch.count) == ((0, 1, 1), 2)
     assert mismatch.message.endswith("though the reference is; 1 other is wrong")
+
+
+def judged(numbers: Tensor, result: float) -> Comparison:
+    """Compare a float32 sum of numbers with the exact one."""
+    exact = [numbers.double()]
+    expected = Propagated(trace(torch.sum, exact), exact, torch.float32)
+    return compare(torch.tensor(result, dtype=torch.float32), expected)
+
+
+@pytest.mark.parametrize("kind", ["equal", "two values", "uniform", "normal", "sorted", "peaks"])
+def test_sum_in_turn_is_float32(kind: str) -> None:
+    """A sum of 2**18 numbers that are added one by one in float32 has class fp32.
+
+    For equal numbers, its rounding errors all have one sign. A bound that needs errors of mean 0
+    would be exceeded.
+    """
+    generator = torch.Generator().manual_seed(2)
+    count = 1 << 18
+    normal = torch.randn(count, generator=generator)
+    numbers = {
+        "equal": torch.full((count,), 0.1),
+        "two values": torch.where(normal > 0, 0.1, 0.3),
+        "uniform": torch.rand(count, generator=generator),
+        "normal": normal,
+        "sorted": normal.sort().values,
+        "peaks": drawn("peaks", (count,), generator),
+    }[kind]
+    # NumPy adds the numbers of a cumulative sum one by one.
+    found = judged(numbers, numbers.numpy().cumsum()[-1])
+    assert found.precision == "fp32"
+    if kind == "equal":
+        assert found.worst is not None
+        assert found.worst > 0.1
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("every", [4, 64])
+def test_sample_for_a_long_sum_shows_by_its_peaks(every: int, seed: int) -> None:
+    """A sum of 2**17 numbers in which a sample stands for the rest is wrong in the run `peaks`.
+
+    With every fourth number left out, it is within the bound for uniform numbers.
+    """
+    count = 1 << 17
+    place = torch.arange(count)
+    left_out = place % 4 == 3 if every == 4 else place % 64 != 7
+    weight = torch.where(left_out, 0.0, 4 / 3 if every == 4 else 64.0)
+
+    def of(distribution: Distribution) -> Comparison:
+        numbers = drawn(distribution, (count,), torch.Generator().manual_seed(seed)).abs()
+        return judged(numbers, float((numbers * weight).double().sum()))
+
+    assert every == 64 or of("uniform").precision == "fp32"
+    assert of("peaks").mismatch is not None

@@ -355,7 +355,7 @@ def test_ends_stand_out_where_there_are_many_numbers(tmp_path: Path) -> None:
     assert cases
     for case in cases:
         names = [call.run.name for call in calls_for(problem, case) if call.kind == "first"]
-        assert sorted(names) == ["own", "spike"]
+        assert sorted(names) == ["own", "peaks", "spike"]
         (run,) = (run for run in runs_for(problem) if run.name == "spike")
         x, y = values_for(problem, case, run).inputs
         for each in (x, y):
@@ -366,6 +366,45 @@ def test_ends_stand_out_where_there_are_many_numbers(tmp_path: Path) -> None:
             rest = each.abs().sum() - ends.abs().sum()
             assert float(ends[2].abs()) > float(rest) / 2**7
         assert not torch.equal(x, y)
+
+
+def test_peaks_stand_at_random_places_of_long_inputs(tmp_path: Path) -> None:
+    """Inputs of 2**14 elements or more have a run with a peak in each stretch of about 1024.
+
+    The highest peak outweighs any sampling of the others: it is a tenth or more of each sum, of
+    absolute values or of squares. Peaks are exact in bfloat16, and their places depend on the seed.
+    """
+    path = tmp_path / "plain.py"
+    path.write_text(PLAIN)
+    problem = load(path)
+    (run,) = (run for run in runs_for(problem) if run.name == "peaks")
+    places = set()
+    for case in cases_for(problem, ANY):
+        names = {call.run.name for call in calls_for(problem, case)}
+        numbers = sum(x.numel() for x in values_for(problem, case, runs_for(problem)[0]).inputs)
+        assert ("peaks" in names) == (numbers >= 1 << 14)
+        if "peaks" not in names:
+            continue
+        for x in values_for(problem, case, run).inputs:
+            flat = x.flatten().double().abs()
+            count = x.numel() // 1024
+            peaks = flat.topk(count).values
+            assert torch.equal(peaks, peaks.bfloat16().double())
+            assert peaks[0] == 8192.0
+            for power in (1, 2):
+                assert float(peaks[0] ** power / (flat**power).sum()) > 0.1
+            stretches = flat[: count * (x.numel() // count)].view(count, -1)
+            assert float(stretches.amax(1).min()) >= float(peaks[-1])
+            places.add(int(flat.argmax()))
+    assert len(places) > 4
+
+
+def test_peaks_are_positive_where_the_reference_needs_it(tmp_path: Path) -> None:
+    """A logarithm gets positive peaks, and an exponential gets peaks of at most 80."""
+    runs = {run.name: run for run in runs_for(other(tmp_path, "torch.log(x + 0.1) + 0 * i"))}
+    assert runs["peaks"].distribution == "positive peaks"
+    runs = {run.name: run for run in runs_for(other(tmp_path, "torch.exp(x) + 0 * i"))}
+    assert runs["peaks"].distribution == "low peaks"
 
 
 def test_products_of_many_ties_stay_what_they_are(tmp_path: Path) -> None:

@@ -37,6 +37,9 @@ NEUTRAL: Mapping[str, object] = MappingProxyType(
 # Above this many inputs a case has only the indispensable runs: a kernel may use a block for each
 # number, which takes long on the simulator.
 _MOST_NUMBERS_OF_ALL_RUNS = 1 << 17
+# In a sum of fewer numbers, the worst-case error of rounding is smaller than that of leaving out
+# any considerable part.
+_LEAST_NUMBERS_OF_PEAKS = 1 << 14
 
 
 class AnyReference:
@@ -65,6 +68,7 @@ class AnyReference:
         Run("integers", "integers", "B"),
         Run("spike", "spike", "C", otherwise=("zeros", "first zeros", "later zeros", "bump")),
         Run("sparse", "normal", "D"),
+        Run("peaks", "peaks", "A", otherwise=("positive peaks", "low peaks")),
     )
     weights: Mapping[Weights, DrawWeights] = MappingProxyType(
         {"A": as_initialised, "B": whole, "C": moved, "D": sparse}
@@ -185,22 +189,27 @@ class AnyReference:
     def bearable(self, runs: Sequence[Run], configuration: Configuration) -> Sequence[Run]:
         """Return all runs if the inputs have at most 2**17 elements, else those of `indispensable`.
 
-        One run of `indispensable` has far larger numbers at the ends of tensors than elsewhere.
-        This run finds kernels that leave out the last of very many elements. With other inputs,
-        such a kernel would change the output by less than rounding does.
+        Two runs of `indispensable` have numbers far larger than the others: at the ends of tensors,
+        and at random places inside. These runs find kernels that leave out a part of very many
+        elements. With other inputs, such a kernel could change the output by less than rounding
+        does. The run with large numbers inside is left out below 2**14 elements, where every run
+        shows such a kernel.
         """
-        is_small = self.work(configuration) <= _MOST_NUMBERS_OF_ALL_RUNS
-        return runs if is_small else self.indispensable(runs)
+        numbers = self.work(configuration)
+        if numbers > _MOST_NUMBERS_OF_ALL_RUNS:
+            return self.indispensable(runs)
+        has_peaks = numbers >= _LEAST_NUMBERS_OF_PEAKS
+        return [run for run in runs if has_peaks or run.name != "peaks"]
 
     def indispensable(self, runs: Sequence[Run]) -> Sequence[Run]:
-        """Return the run of the reference's own inputs, and one with large numbers at the ends.
+        """Return the run of the reference's own inputs, and those with a few far larger numbers.
 
-        The second run has far larger numbers at the ends of tensors than elsewhere. If there is no
-        such run, the run with normally distributed inputs is returned in its place.
+        One run has large numbers at the ends of tensors, and one at random places inside. If there
+        is no run of the first kind, the run with normally distributed inputs is returned instead.
         """
         named = {run.distribution: run for run in runs if run.weights != "D"}
         other = named.get("spike", named.get("normal"))
-        return [run for run in runs if run.name == "own" or run is other]
+        return [run for run in runs if run.name in ("own", "peaks") or run is other]
 
     def spell(self, configuration: Configuration) -> str:
         """Return an id: the changed constants if there are any, else arguments and shapes."""
