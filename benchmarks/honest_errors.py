@@ -3,10 +3,11 @@
     PYTHONPATH=. python benchmarks/honest_errors.py --draws 300
 
 Sums of products are computed in several ways, all in float32, on random operands. For each way,
-`judging/kept_bits.py` computes its statistic T of the errors. T is large if operands were rounded
-to fewer bits than float32 has. For each way, the program prints the largest T and the mean of T
-squared. The mean is 1 if errors do not depend on the signs of the roundings. The harness accuses a
-submission only for T above 8.5.
+`judging/kept_bits.py` computes its statistic T of the errors, and `judging/chance_rounding.py` that
+of their squares. T is large if operands were rounded to fewer bits than float32 has. For each way,
+the program prints the largest T and the mean of T squared, for both. The mean is 1 if errors do not
+depend on the signs of the roundings, and 0.92 if their squares do not depend on the lost bits. The
+harness accuses a submission only for T above 8.6.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 from torch import Generator, Tensor
 
+from harness.judging.chance_rounding import by_chance
 from harness.judging.kept_bits import deviations, roundings
 from harness.problems.factors import Factor
 from harness.problems.families.conv_transpose1d.factors import factors_of
@@ -168,33 +170,42 @@ def _to_zero(sums: Tensor) -> Tensor:
     return torch.where(is_beyond, torch.nextafter(single, torch.zeros(())), single)
 
 
-def _measured(way: Way, draws: int, generator: Generator) -> Iterator[tuple[Tensor, int]]:
-    """Yield, for each draw, every statistic T and the number of operands that look rounded."""
+def _measured(way: Way, draws: int, generator: Generator) -> Iterator[tuple[Tensor, Tensor, int]]:
+    """Yield, for each draw, every T of errors and of squares, and the number of accused operands.
+
+    There is no T of squares for operands of too few numbers.
+    """
     for _ in range(draws):
         for terms in _TERMS:
             for positive in (True, False):
                 w, x = draw(terms, generator, positive=positive)
                 error, both = error_of(way, w, x), factors(w, x)
-                found = [deviations(each.values, each.adjoint(error)) for each in both]
-                yield torch.stack(found), len(roundings(both, error))
+                weighed = [(each.values, each.adjoint(error)) for each in both]
+                found = torch.cat([deviations(*each).flatten() for each in weighed])
+                squares = torch.cat([by_chance(*each).deviations for each in weighed])
+                yield found, squares[squares != 0], len(roundings(both, error))
 
 
 def main() -> None:
-    """Print, for each way of summing, the tests, largest T, mean of T squared, and accusations."""
+    """Print the tests, the largest T, the mean of T squared and the accusations of each way."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=300, help="of each size, for each way")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     generator = Generator().manual_seed(options.seed)
-    print(f"{'':24}{'errors':>8}{'tests':>10}{'largest T':>11}{'mean T^2':>10}{'accused':>9}")
+    columns = f"{'tests':>10}{'largest T':>11}{'mean T^2':>10}"
+    print(f"{'':24}{'errors':>8}{columns}{columns}{'accused':>9}")
     for name, way in WAYS.items():
         every = [*_measured(way, options.draws, generator)]
-        values = torch.cat([found.flatten() for found, _ in every])
-        accused = sum(count for _, count in every)
-        print(
-            f"{name:24}{len(every):>8}{len(values):>10}{float(values.max()):>11.2f}"
-            f"{float(values.square().mean()):>10.3f}{accused:>9}"
+        both = (
+            torch.cat([found for found, _, _ in every]),
+            torch.cat([squares for _, squares, _ in every]),
         )
+        told = "".join(
+            f"{len(values):>10}{float(values.max()):>11.2f}{float(values.square().mean()):>10.3f}"
+            for values in both
+        )
+        print(f"{name:24}{len(every):>8}{told}{sum(count for _, _, count in every):>9}")
 
 
 if __name__ == "__main__":

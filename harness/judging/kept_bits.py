@@ -13,14 +13,16 @@ Whatever the other numbers are, each element of r has either sign with equal pro
 is that operands are drawn evenly between any two neighbouring numbers of so few bits. float32
 rounds sums of continuous products by digits 2^-24 below the partial sum. These digits do not depend
 on the signs of r. So for an honest sum, T is a sum of given numbers with random signs. Hoeffding's
-inequality (1963) gives P(T > t) <= exp(-t t / 2), which is 2.1e-16 for t = 8.5. A call has 52 such
-tests: 26 roundings of each of two operands. In 90,000 calls together, an honest submission is
-accused with a probability of less than 1e-9.
+inequality (1963) gives P(T > t) <= exp(-t t / 2), which is 8.8e-17 for t = 8.6. A call has 72 such
+tests: 26 roundings of each of two operands, and 10 by chance (`chance_rounding`). In 90,000 calls
+together, an honest submission is accused with a probability of less than 1e-9.
 
 A kernel may split operands and leave out the smallest products (3xTF32). Its error e depends on the
 signs of r a little, because e contains a small share of J r. So the test also requires that this
-share, s = <r, J'e> / |J r|^2, exceeds 1/2. The share is 1 for a kernel that makes the rounding r,
-and at most 1/4 for a kernel that keeps one bit more.
+share, s = <r, J'e> / |J r|^2, is large enough. The share is 1 for a kernel that makes the rounding
+r of all numbers. If it rounds a part of the channels, rows or positions alone, the share is that
+part. A kernel that keeps 22 bits of all numbers has a share of 4^(b - 22) for a rounding to b bits.
+Eight times that share is required, at least 1/64 and at most 1/2.
 """
 
 from __future__ import annotations
@@ -34,21 +36,28 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from harness.judging.chance_rounding import BITS, MOST_DEVIATIONS, by_chance
 from harness.judging.oracle import CLASSES
 from harness.problems.factors import Factor
 from harness.records.comparison import Precision
 
-How = Literal["nearest", "zero"]
-"""The rounding mode: to the nearest number, or towards zero."""
+How = Literal["nearest", "zero", "chance"]
+"""The rounding mode: to the nearest number, towards zero, or stochastic.
+
+Stochastic rounding takes one of the two neighbouring numbers, and is right on average.
+"""
 
 _HOWS: tuple[How, ...] = ("nearest", "zero")
 # The fp32 class admits operands of two parts of 11 bits each (3xTF32), which may lose the 22nd bit.
 # Operands of 21 bits and more are therefore not looked for.
 _FEWEST_BITS, _MOST_BITS = 8, 20
 _BITS = range(_FEWEST_BITS, _MOST_BITS + 1)
-# Thresholds of T and of s.
-_DEVIATIONS = 8.5
-_LEAST_SHARE = 0.5
+# Threshold of T.
+_DEVIATIONS = MOST_DEVIATIONS
+# The fewest bits that are kept by split operands. The threshold of s is a multiple of their share.
+_BITS_OF_PARTS = 22
+_TIMES_SHARE_OF_PARTS = 8.0
+_LEAST_SHARE, _MOST_NEEDED_SHARE = 1 / 64, 0.5
 _FLOAT32_BITS = 24
 # Size of a chunk in numbers, by type of device. It is small enough for a CPU's cache, and large
 # enough for a GPU's launches to be worth it.
@@ -102,7 +111,7 @@ def describe(found: Iterable[Rounding]) -> Iterator[str]:
         )
 
 
-_WORDS = {"nearest": "to nearest", "zero": "towards zero"}
+_WORDS = {"nearest": "to nearest", "zero": "towards zero", "chance": "by chance"}
 
 
 def _rounding(factor: Factor, error: Tensor) -> Rounding | None:
@@ -116,13 +125,34 @@ def _rounding(factor: Factor, error: Tensor) -> Rounding | None:
         how, bits = _HOWS[place // len(_BITS)], _BITS[place % len(_BITS)]
         found = Rounding(factor.name, bits, how, float(agreement.flatten()[place]))
         if not found.deviations > _DEVIATIONS:
-            return None
+            break
         added = _added(factor.values.double(), bits, how)
         share = float((added * weighed).sum() / factor.image(added).square().sum())
         # A coarser rounding with a small share may have the largest T. The next one is tried then.
-        if share > _LEAST_SHARE:
+        if share > _needed_share(bits):
             return found
-    return None
+    return _by_chance(factor, weighed)
+
+
+def _needed_share(bits: int) -> float:
+    """Return the smallest share s of the module's docstring for a rounding to `bits` bits."""
+    of_parts = 4.0 ** (bits - _BITS_OF_PARTS)
+    return min(max(_TIMES_SHARE_OF_PARTS * of_parts, _LEAST_SHARE), _MOST_NEEDED_SHARE)
+
+
+def _by_chance(factor: Factor, weighed: Tensor) -> Rounding | None:
+    """Return the rounding by chance of one operand that the output's errors show, or None."""
+    found = by_chance(factor.values, weighed)
+    place = int(found.deviations.argmax())
+    bits, most = BITS[place], float(found.deviations[place])
+    if not most > _DEVIATIONS:
+        return None
+    # The mean of |J_i|^2, the square of an element's effect on the outputs.
+    added = _added(factor.values.double(), bits, "nearest")
+    effect = float(factor.image(added).square().sum() / added.square().sum())
+    whole = (effect * 2.0 ** (found.highest - bits)) ** 2
+    is_large = float(found.slopes[place]) > _needed_share(bits) * whole
+    return Rounding(factor.name, bits, "chance", most) if is_large else None
 
 
 def deviations(values: Tensor, weighed: Tensor) -> Tensor:
