@@ -49,6 +49,7 @@ _NUMBER = struct.Struct("<Q")
 _MOST_MODULES = 1024
 _MOST_NAME_BYTES = 1 << 16
 _MOST_READ_BYTES = 64 << 20
+_MOST_STACK_BYTES = 512 << 10
 _RAISED: Sequence[tuple[type[Exception], Raised]] = (
     (UnsupportedCall, Raised.NotImplementedError),
     (LibraryCall, Raised.NotImplementedError),
@@ -473,6 +474,7 @@ def _launch(data: bytes) -> tuple[int, LaunchRequest, bytes]:
         bool(entry.is_cooperative),
         _extent(entry.cluster),
         bool(entry.overlaps),
+        min(entry.stack_bytes, _MOST_STACK_BYTES),
     )
     return module, request, data[end:]
 

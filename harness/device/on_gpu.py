@@ -26,7 +26,7 @@ from harness.simulator.execution.chosen import AtRandom, Near
 from harness.simulator.execution.coverage import Lines
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
-from harness.simulator.hardware.limits import LaunchRequest
+from harness.simulator.hardware.limits import STACK_BYTES, LaunchRequest
 from harness.simulator.hardware.memory import NotAnAllocation, OutOfDeviceMemory
 from harness.simulator.hardware.resources import Resources
 from harness.simulator.layout.memory import TensorMapEntry
@@ -38,6 +38,8 @@ _MAX_DYNAMIC_SHARED, _NON_PORTABLE_CLUSTERS = 8, 14
 # CUlaunchAttributeID
 _COOPERATIVE, _CLUSTER_DIMENSION = 2, 4
 _LARGEST_PORTABLE_CLUSTER = 8
+# CUlimit
+_STACK_SIZE = 0
 # Share of the GPU's memory for allocations. Temporary tensors of torch's operators need the rest.
 _SHARE_OF_MEMORY = 0.9
 _MAP_ALIGNMENT = 64
@@ -99,6 +101,7 @@ class GpuDevice:
         self._stopwatch = stopwatch
         self._cache: ColdCache | None = None
         self._is_timing = False
+        self._stack_bytes = STACK_BYTES
         self.properties = properties_of_gpu()
 
     # What the trusted side asks
@@ -208,6 +211,7 @@ class GpuDevice:
     def launch(self, module: int, name: str, launch: LaunchRequest, arguments: bytes) -> None:
         """Run a kernel on torch's current stream; the arguments are as in `Device.launch`."""
         kernel = self._kernel(module, name)
+        self._resize_stack(launch.stack_bytes)
         if prod(launch.cluster) > _LARGEST_PORTABLE_CLUSTER:
             self._set(kernel, _NON_PORTABLE_CLUSTERS, 1)
         attributes = _attributes(launch)
@@ -324,6 +328,13 @@ class GpuDevice:
         return CudaError.NOT_SUPPORTED, ""
 
     # Helpers
+
+    def _resize_stack(self, nbytes: int) -> None:
+        """Set the size of a thread's stack, as cudaDeviceSetLimit does."""
+        if nbytes != self._stack_bytes:
+            size = ctypes.c_size_t(nbytes)
+            self._driver.call("cuCtxSetLimit", ctypes.c_int(_STACK_SIZE), size)
+            self._stack_bytes = nbytes
 
     def _module(self, number: int) -> _Module:
         if number not in self._modules:

@@ -25,6 +25,7 @@ from harness.simulator.hardware.errors import (
     BarrierDeadlock,
     KernelTrap,
     LibraryCall,
+    StackOverflow,
     UnmetCondition,
     UnsupportedCall,
 )
@@ -240,6 +241,7 @@ class SimulatedDevice:
             launch.dynamic_shared_bytes,
             values,
             cooperative=launch.is_cooperative,
+            stack_bytes=launch.stack_bytes,
             registers=lambda: self._registers(self._modules[module], name),
         )
         self.share_of_blocks = result.share_of_blocks
@@ -321,6 +323,8 @@ class SimulatedDevice:
             self._findings += error.findings
             return CudaError.LAUNCH_FAILURE, ""
         self._failure = self._failure or error
+        if isinstance(error, StackOverflow):
+            return CudaError.ILLEGAL_ADDRESS, ""
         if isinstance(error, KernelTrap):
             failed = error.reason == ASSERTION_FAILED
             return CudaError.ASSERT if failed else CudaError.LAUNCH_FAILURE, ""

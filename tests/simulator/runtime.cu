@@ -471,6 +471,22 @@ extern "C" int launch_clusters() {
   return cudaLaunchKernelEx(&config, traps);
 }
 
+__device__ int deep(int n) {
+  return n < 2 ? n : n * 3 + deep(n - 1) * n;  // the recursion
+}
+
+__global__ void recurse(int* y, int n) {
+  for (int i = 0; i < 3; ++i) y[threadIdx.x] += deep(n - i);
+}
+
+// Let `depth` calls of a function be active at once. `limit` is the size of the stack, or 0 for the
+// default one.
+extern "C" int recurse_deeply(int depth, int limit) {
+  if (limit && cudaDeviceSetLimit(cudaLimitStackSize, limit)) return -1;
+  recurse<<<1, 32>>>(device_ints(32), depth);
+  return cudaDeviceSynchronize();
+}
+
 __global__ void add_after(int* y, int value) {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.simulator.execution.machine import LoadedModule, Machine
-from harness.simulator.hardware.errors import KernelTrap
+from harness.simulator.hardware.errors import KernelTrap, StackOverflow
 from tests.simulator.support import Device, int32, pointer
 
 
@@ -53,10 +53,10 @@ def test_recursion(device: Device, module: LoadedModule) -> None:
 
 @pytest.mark.simulator_only
 def test_endless_recursion(device: Device, module: LoadedModule) -> None:
-    """Endless recursion stops the kernel with an error when the call stack is full."""
+    """Endless recursion stops the kernel with an error when the stack is full."""
     own_child = np.array([[1, 0, -1]], np.int32)
     arguments = [pointer(device.put(a)) for a in (np.zeros(1, np.int32), own_child)]
-    with pytest.raises(KernelTrap, match="bytes of the call stack are used up"):
+    with pytest.raises(StackOverflow, match="needs more than the stack's 1024 bytes"):
         device.launch(module, "endless", arguments)
 
 

@@ -65,6 +65,15 @@ device.recover()
 print("[early]", *(program.launch_early(n) for n in (1, 2, 3, 0)), sep="\\n")
 observe("early observed")
 device.recover()
+print("[deep]", *(program.recurse_deeply(*each) for each in ((64, 0), (129, 0))), sep="\\n")
+observe("deep observed")
+device.recover()
+print("[deep with more]", *(program.recurse_deeply(*each) for each in ((256, 4096), (4096, 65536))),
+      program.recurse_deeply(1, 512 << 10), sep="\\n")
+observe("deep with more observed")
+print("[deeper]", program.recurse_deeply(10000, 256 << 10), sep="\\n")
+observe("deeper observed")
+device.recover()
 print("[entry points]", program.ask_driver(b"cuTensorMapEncodeTiled"), sep="\\n")
 print(program.ask_driver(b"cuNothing"))
 observe("entry points observed")
@@ -167,6 +176,39 @@ def test_kernel_that_overlaps_with_the_one_before(answers: dict[str, list[str]])
     assert answers["early observed"] == [
         "unsupported: the harness's device does not support programmatic dependent launches "
         "without cudaGridDependencySynchronize()"
+    ]
+
+
+def test_recursion_within_the_stack(answers: dict[str, list[str]]) -> None:
+    """A recursion runs if its frames fit in the stack whose size the program has set.
+
+    The depths are the largest that a GPU runs, where each frame of this function has 16 bytes. CUDA
+    refuses a stack of 512 KiB.
+    """
+    assert answers["deep"][0] == "0"
+    assert answers["deep with more"] == ["0", "0", "-1"]
+    assert answers["deep with more observed"] == []
+
+
+def test_recursion_beyond_the_stack(answers: dict[str, list[str]]) -> None:
+    """A recursion fails with an illegal address if its return addresses alone exceed the stack.
+
+    The device reports the line of the recursive call.
+    """
+    assert answers["deep"][1] == "700"
+    (seen,) = answers["deep observed"]
+    assert seen.startswith(
+        "exception: StackOverflow: recurse: the recursion needs more than the stack's 1024 bytes "
+        "(raise cudaLimitStackSize) in block (0, 0, 0), thread (0, 0, 0) at "
+    )
+    assert seen.endswith(f":{line_of('// the recursion')}")
+
+
+def test_recursion_too_deep_for_the_simulator(answers: dict[str, list[str]]) -> None:
+    """A recursion that fits a GPU's stack, but not the simulator's memory, is unsupported."""
+    assert answers["deeper"] == ["801"]
+    assert answers["deeper observed"] == [
+        "unsupported: the harness's device does not support a recursion as deep as this"
     ]
 
 

@@ -10,7 +10,7 @@ from harness.simulator.execution.frame import Frame
 from harness.simulator.execution.prepared import JUMPED, STAYED
 from harness.simulator.execution.runnable import Lanes, RunnableThreads, Turn
 from harness.simulator.execution.watch import Observers
-from harness.simulator.hardware.errors import KernelTrap
+from harness.simulator.hardware.errors import KernelTrap, StackOverflow, UnsupportedCall
 from harness.simulator.hardware.team import Team
 from harness.simulator.lowering.program import Block, Branch, Dispatch, Program, Trap
 
@@ -106,8 +106,11 @@ class ControlFlow:
             raise self.trap(Trap(end.location, "a jump to an address without code"), left)
         return self._threads.next()
 
-    def trap(self, end: Trap, current: Lanes | None) -> KernelTrap:
+    def trap(self, end: Trap, current: Lanes | None) -> KernelTrap | UnsupportedCall:
         """Return the error for a trap; it has the coordinates of the first thread of `current`."""
+        if end.cause == "depth":
+            return UnsupportedCall(end.reason)
         lane = 0 if current is None else int(np.argmax(current))
         block, thread = self._team.place(lane)
-        return KernelTrap(self._program.name, block, thread, end.location, end.reason)
+        kind = StackOverflow if end.cause == "stack" else KernelTrap
+        return kind(self._program.name, block, thread, end.location, end.reason)

@@ -84,6 +84,8 @@ class Kernel:
         prepared: The kernel's basic blocks and the code compiled for them.
         instructions_per_thread: Mean number of PTX instructions per thread in the last launch.
         needs_one_core: The reason why launches must not run on several cores; empty if they may.
+        stack_bytes: Size of the stack that the kernel was translated for, or None if the kernel is
+            not recursive.
         frame: Register arrays of the last launch, or None.
         traits: Properties of the kernel for race detection; None before the first launch.
         team: The `Team` (warps and blocks) of the last launch, with its cache of shuffles, or None.
@@ -92,6 +94,7 @@ class Kernel:
     prepared: Prepared
     instructions_per_thread: int = 0
     needs_one_core: str = ""
+    stack_bytes: int | None = None
     frame: Frame | None = None
     traits: Traits | None = None
     team: Team | None = None

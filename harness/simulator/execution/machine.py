@@ -25,12 +25,13 @@ from harness.simulator.execution.prepared import Prepared
 from harness.simulator.hardware.budget import Budget
 from harness.simulator.hardware.errors import InvalidLaunch, UnsupportedCall
 from harness.simulator.hardware.geometry import Extent, Geometry
+from harness.simulator.hardware.limits import STACK_BYTES
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.hardware.team import Output
 from harness.simulator.lowering import prepare
 from harness.simulator.lowering.inlining import function_addresses
 from harness.simulator.lowering.printing import print_to_stderr, print_to_stdout
-from harness.simulator.lowering.program import Program
+from harness.simulator.lowering.program import Program, Trap
 from harness.simulator.native.bindings import Native
 from harness.simulator.ptx.mangling import readable
 from harness.simulator.ptx.parser import parse
@@ -161,31 +162,39 @@ class Machine:
             file, ((m.module, [k.prepared for k in m.prepared.values()]) for m in modules)
         )
 
-    def prepare(self, loaded: LoadedModule, kernel_name: str) -> Kernel:
+    def prepare(
+        self, loaded: LoadedModule, kernel_name: str, stack_bytes: int = STACK_BYTES
+    ) -> Kernel:
         """Return a kernel of a module, translated so that it can run.
 
-        Later calls return the same object, which is kept in `loaded.prepared`.
+        Later calls return the same object, which is kept in `loaded.prepared`. A recursive kernel
+        is translated again when the size of the stack changes.
 
         Args:
             loaded: The module.
             kernel_name: Mangled name of the kernel.
+            stack_bytes: Size of a thread's stack on a GPU, in bytes.
 
         Raises:
             KeyError: The module has no kernel of this name.
             UnsupportedInstruction: The kernel has an instruction that the machine lacks.
         """
-        if kernel_name not in loaded.prepared:
+        known = loaded.prepared.get(kernel_name)
+        if known is None or known.stack_bytes not in (None, stack_bytes):
             program = prepare(
                 loaded.module,
                 kernel_name,
                 readable(kernel_name),
                 loaded.addresses,
                 self._native.on_arrays,
+                stack_bytes,
             )
-            loaded.prepared[kernel_name] = Kernel(
-                Prepared(Compiler(program, self._native)), needs_one_core=why_one_core(program)
+            known = loaded.prepared[kernel_name] = Kernel(
+                Prepared(Compiler(program, self._native)),
+                needs_one_core=why_one_core(program),
+                stack_bytes=stack_bytes if _is_recursive(program) else None,
             )
-        return loaded.prepared[kernel_name]
+        return known
 
     def launch(
         self,
@@ -197,6 +206,7 @@ class Machine:
         parameters: Sequence[bytes],
         *,
         cooperative: bool = False,
+        stack_bytes: int = STACK_BYTES,
         registers: Callable[[], int] = lambda: 0,
     ) -> LaunchResult:
         """Run a kernel to its end, and return the findings and counts of the launch.
@@ -213,6 +223,7 @@ class Machine:
             parameters: Bytes of each argument.
             cooperative: True for a cooperative launch, in which blocks may wait at a barrier of the
                 whole grid.
+            stack_bytes: Size of a thread's stack on a GPU, in bytes, which limits recursion.
             registers: Returns the number of registers of a thread, which limits how many blocks are
                 resident. It is called only if many blocks wait for each other.
 
@@ -221,12 +232,13 @@ class Machine:
             InvalidLaunch: The grid, the block or the parameters are invalid.
             UnsupportedInstruction: The kernel has an instruction that the machine lacks.
             KernelTrap: A thread executed `trap`.
+            StackOverflow: A recursion needs more than a thread's stack.
             BarrierDeadlock, UnmetCondition: Threads wait for an event that cannot happen.
             OverBudget: The call exceeds its budget.
             UnsupportedCall: The attribute `near` selects only some blocks, but blocks may depend on
                 each other.
         """
-        kernel = self.prepare(loaded, kernel_name)
+        kernel = self.prepare(loaded, kernel_name, stack_bytes)
         geometry = Geometry(grid, block)
         _check(geometry)
         task = Task(
@@ -239,6 +251,7 @@ class Machine:
             self.counters,
             self._fresh_grid_barrier(kernel.prepared.compiler.program) if cooperative else 0,
             self.schedule,
+            stack_bytes=stack_bytes,
             budget=self.budget,
             chosen=self._chosen(geometry, kernel),
         )
@@ -274,7 +287,7 @@ class Machine:
 
     def _launch_of(self, task: Task) -> Launch:
         loaded = self._modules[task.module]
-        kernel = self.prepare(loaded, task.kernel)
+        kernel = self.prepare(loaded, task.kernel, task.stack_bytes)
         host = LaunchEnvironment(
             self.memory,
             self._native,
@@ -310,6 +323,11 @@ def _refuse(_: bytes) -> None:
     Only a launch on one core prints in the order of blocks.
     """
     raise NeedsOneCore("it prints")
+
+
+def _is_recursive(program: Program) -> bool:
+    """Return True if the size of the stack limits how deep a kernel's calls may be."""
+    return any(isinstance(b.end, Trap) and b.end.cause == "stack" for b in program.blocks)
 
 
 def _element(value: int | Symbol, addresses: Mapping[str, int]) -> int:

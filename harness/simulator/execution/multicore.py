@@ -31,6 +31,7 @@ from harness.simulator.execution.launch import Kernel, Launch, LaunchResult
 from harness.simulator.execution.snapshot import Snapshot
 from harness.simulator.hardware.budget import Budget, OverBudget
 from harness.simulator.hardware.geometry import Geometry
+from harness.simulator.hardware.limits import STACK_BYTES
 from harness.simulator.hardware.memory import Memory
 from harness.simulator.lowering.program import Access, Program
 from harness.simulator.ptx.space import Space
@@ -68,6 +69,7 @@ class Task:
         chunks: Number of chunks; set only if `is_shared`.
         counted: Counts of memory accesses after the first chunk, for each instruction. All
             processes continue from these counts. Set only if `is_shared` and `counters` are true.
+        stack_bytes: Size of a thread's stack on a GPU, in bytes.
         budget: Limits of work and memory for the current call of the device.
         chosen: Numbers of the blocks to run; empty for all.
     """
@@ -84,6 +86,7 @@ class Task:
     is_shared: bool = False
     chunks: int = 0
     counted: Sites | None = None
+    stack_bytes: int = STACK_BYTES
     budget: Budget = field(default_factory=Budget)
     chosen: tuple[int, ...] = ()
 

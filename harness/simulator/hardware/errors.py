@@ -140,7 +140,7 @@ class KernelTrap(RuntimeError):
     Attributes:
         kernel: Readable name of the kernel.
         block, thread: Coordinates of the thread.
-        reason: The cause: "trap", "assertion failed", or an exhausted call stack.
+        reason: The cause, such as "trap" or "assertion failed".
         file, line: The instruction's source line in the kernel, or None if the PTX does not name
             it.
     """
@@ -162,6 +162,10 @@ class KernelTrap(RuntimeError):
         self.line = place.line if place else None
         where = f" at {self.file}:{self.line}" if place else ""
         super().__init__(f"{kernel}: {reason} in block {block}, thread {thread}{where}")
+
+
+class StackOverflow(KernelTrap):
+    """A recursion needs more than a thread's stack, so it accesses an illegal address."""
 
 
 class InvalidLaunch(ValueError):

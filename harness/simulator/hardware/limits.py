@@ -41,6 +41,10 @@ class RefusedLaunch(ValueError):
         self.error = error
 
 
+STACK_BYTES = 1024
+"""Size in bytes of a thread's stack if the program does not set cudaLimitStackSize."""
+
+
 @dataclass(frozen=True)
 class LaunchBounds:
     """The limits on a block that `__launch_bounds__` and `__block_size__` set for a kernel.
@@ -99,6 +103,7 @@ class LaunchRequest:
         is_cooperative: True for a cooperative launch.
         cluster: Blocks of a cluster along x, y and z; (0, 0, 0) if the launch does not set it.
         overlaps: True if the kernel may start before the previous kernel of its stream has ended.
+        stack_bytes: Size of a thread's stack, in bytes, which limits recursion.
     """
 
     grid: Extent
@@ -108,6 +113,7 @@ class LaunchRequest:
     is_cooperative: bool
     cluster: Extent = (0, 0, 0)
     overlaps: bool = False
+    stack_bytes: int = STACK_BYTES
 
     @property
     def threads(self) -> int:

@@ -28,6 +28,7 @@ class LaunchEntry(Structure):
         dynamic_shared: Dynamic shared memory of a block, in bytes.
         dynamic_shared_limit: The limit of `dynamic_shared` that cudaFuncSetAttribute has set for
             the kernel, or -1.
+        stack_bytes: Size of a thread's stack (cudaLimitStackSize), in bytes.
         is_cooperative: 1 for a cooperative launch.
         overlaps: 1 if the kernel may start before the previous kernel of its stream has ended
             (programmatic dependent launch).
@@ -38,6 +39,7 @@ class LaunchEntry(Structure):
     block: _Extent
     dynamic_shared: Size
     dynamic_shared_limit: Long
+    stack_bytes: Size
     is_cooperative: Int
     overlaps: Int
     cluster: _Extent

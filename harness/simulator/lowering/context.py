@@ -181,9 +181,13 @@ class Context:
 
     def move_frame(self, target: int, nbytes: int) -> None:
         """Add a step that sets register `target` to the frame pointer plus `nbytes`."""
+        self.add_to(target, self.frame_pointer, nbytes)
+
+    def add_to(self, target: int, register: int, number: int) -> None:
+        """Add a step that sets register `target` to another register plus `number`, modulo 2^64."""
         operation = Operation(("u64", "u64"), ("u64",), np.add)
-        step = Constant(Immediate(nbytes))
-        self.listing.add(Compute(operation, (self.frame_pointer, step), (target,)))
+        step = Constant(Immediate(number))
+        self.listing.add(Compute(operation, (register, step), (target,)))
 
     # Operands
 

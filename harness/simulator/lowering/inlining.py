@@ -25,12 +25,12 @@ from harness.simulator.ptx.ptx import (
     Variable,
     Vector,
 )
+from harness.simulator.ptx.space import Space
 
-STACK_BYTES = 16 << 10
-"""Local memory of a thread, in bytes, for the frames of called functions."""
 FUNCTION_BASE = 7 << 56
 """Start of the addresses of functions, where no memory is."""
 _FUNCTION_STEP = 16
+_RETURN_ADDRESS_BYTES = 8
 
 
 def function_addresses(module: Module) -> Mapping[str, int]:
@@ -90,6 +90,21 @@ class CallGraph:
         """Names of the functions that may be called again before they return."""
         return frozenset(n for n in self._reachable(self.kernel) if n in self._reachable(n))
 
+    def candidates(self, call: Instruction) -> list[str]:
+        """Return the names of the functions that a call through a pointer may call.
+
+        They are the functions whose address is used, and that have the call's numbers of parameters
+        and results.
+        """
+        results, _, arguments = callee_of(call)
+        functions = self.module.functions
+        return [
+            name
+            for name in sorted(self.taken)
+            if len(functions[name].parameters) == len(arguments.parts)
+            and len(functions[name].results) == len(results.parts)
+        ]
+
     def _is_defined(self, name: str) -> bool:
         function = self.module.functions.get(name)
         return function is not None and function.is_defined and not function.is_kernel
@@ -112,7 +127,7 @@ class CallGraph:
     def _find_callees(self, name: str) -> set[str]:
         """Return the names of the functions that a function calls.
 
-        A call through a pointer counts as a call of every function in `taken`.
+        A call through a pointer counts as a call of each of its `candidates`.
         """
         found: set[str] = set()
         for instruction in _instructions(self.module.functions[name]):
@@ -121,7 +136,7 @@ class CallGraph:
                 if isinstance(callee, Symbol) and self._is_defined(callee.name):
                     found.add(callee.name)
                 elif isinstance(callee, Register):
-                    found |= self.taken
+                    found.update(self.candidates(instruction))
         return found
 
     def _reachable(self, name: str) -> set[str]:
@@ -149,6 +164,16 @@ class FrameLayout:
     saved: Mapping[str, int]
     variables: Mapping[str, int]
     size: int
+
+
+def least_frame_bytes(function: Function) -> int:
+    """Return the fewest bytes that a function's frame has on a GPU.
+
+    The frame holds the function's local variables and the return address. ptxas decides how many
+    registers it holds as well, so registers are not counted.
+    """
+    local = sum(v.size for v in function.variables if v.space is Space.LOCAL)
+    return local + _RETURN_ADDRESS_BYTES
 
 
 def arguments_layout(

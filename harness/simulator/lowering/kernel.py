@@ -26,6 +26,7 @@ def prepare(
     readable_name: str,
     addresses: Mapping[str, int],
     native: Callable[..., Callable[..., None]],
+    stack_bytes: int,
 ) -> Program:
     """Lower a PTX kernel to a program that the simulator can run.
 
@@ -36,11 +37,12 @@ def prepare(
         addresses: Addresses of the module's variables in global memory.
         native: Function that takes the name of a C function of arithmetic.c, and returns that C
             function as a Python function on arrays.
+        stack_bytes: Size of a thread's stack on a GPU, in bytes, which limits recursion.
 
     Raises:
         UnsupportedInstruction: The kernel has an instruction that is not implemented.
     """
-    return _Lowering(module, kernel, readable_name, addresses, native).program()
+    return _Lowering(module, kernel, readable_name, addresses, native, stack_bytes).program()
 
 
 class _Lowering:
@@ -53,6 +55,7 @@ class _Lowering:
         readable_name: str,
         addresses: Mapping[str, int],
         native: Callable[..., Callable[..., None]],
+        stack_bytes: int,
     ) -> None:
         function = module.functions[kernel]
         scope = Scope(
@@ -64,7 +67,7 @@ class _Lowering:
             module, readable_name, addresses, native, _home(function), graph, scope
         )
         self.listing = self.context.listing
-        self.calls = Calls(self.context, self.function)
+        self.calls = Calls(self.context, self.function, stack_bytes)
 
     def program(self) -> Program:
         context = self.context

@@ -228,10 +228,18 @@ class Yield:
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """End of a block: stop the kernel with an error."""
+    """End of a block: stop the kernel with an error.
+
+    Attributes:
+        location: Source location of the instruction, or None.
+        reason: The reason, in words.
+        cause: "trap" for a trap of the kernel itself, "stack" for a recursion that needs more than
+            a GPU's stack, and "depth" for one that only the simulator lacks the memory for.
+    """
 
     location: Location | None
     reason: str = "trap"
+    cause: Literal["trap", "stack", "depth"] = "trap"
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,6 +224,11 @@ static size_t limits[] = {
     [cudaLimitPersistingL2CacheSize] = 0,
 };
 
+/* From the first size on, CUDA refuses a stack. It rounds other sizes up to whole units. */
+enum { stack_too_large = 512 << 10, stack_unit = 16 };
+
+size_t sim_stack_bytes(void) { return limits[cudaLimitStackSize]; }
+
 static int is_limit(enum cudaLimit limit) {
   return (size_t)limit < sizeof limits / sizeof *limits && limit != cudaLimitDevRuntimeSyncDepth;
 }
@@ -238,6 +243,10 @@ cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit) {
 cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value) {
   NEED_CONTEXT();
   if (!is_limit(limit)) return sim_report(cudaErrorUnsupportedLimit);
+  if (limit == cudaLimitStackSize) {
+    if (value >= stack_too_large) return sim_report(cudaErrorInvalidValue);
+    value = (value + stack_unit - 1) / stack_unit * stack_unit;
+  }
   limits[limit] = value;
   return cudaSuccess;
 }

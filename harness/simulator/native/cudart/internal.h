@@ -9,6 +9,9 @@ extern struct cudaDeviceProp sim_properties;
 
 void sim_set_device(const struct sim_device *device);
 
+/* Return the size of a thread's stack that the program has set, or the default one. */
+size_t sim_stack_bytes(void);
+
 /* Set the calling thread's last error, and return it. Success changes nothing. */
 cudaError_t sim_report(cudaError_t error);
 

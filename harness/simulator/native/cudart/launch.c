@@ -102,6 +102,7 @@ static cudaError_t launch(const void *function, struct configuration c, void **a
       .block = {c.block.x, c.block.y, c.block.z},
       .dynamic_shared = c.shared,
       .dynamic_shared_limit = kernel.dynamic_shared_limit,
+      .stack_bytes = sim_stack_bytes(),
       .is_cooperative = is_cooperative,
       .overlaps = is_programmatic && sim_follows_kernel(c.stream),
       .cluster = {cluster.x, cluster.y, cluster.z},
