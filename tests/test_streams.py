@@ -169,6 +169,14 @@ RIGHT = {
         twice<<<1, 64, 0, own>>>(x, y, n);
         made.after(0, own);
         cudaStreamDestroy(own);""",
+    "pinned_source": """
+        static float* host;
+        if (!host) cudaMallocHost(&host, 4);
+        host[0] = 1;
+        cudaMemcpyAsync(t, host, 4, cudaMemcpyHostToDevice, one);
+        cudaStreamSynchronize(one);
+        host[0] = 2;
+        twice<<<1, 64>>>(x, y, n);""",
     "in_python": "twice<<<1, 64, 0, at::cuda::getCurrentCUDAStream()>>>(x, y, n);",
 }
 """Bodies of functions that are right in every order that CUDA allows, by name."""
@@ -201,6 +209,14 @@ WRONG = {
         twice<<<1, 64, 0, one>>>(t, y, n);
         cudaMemsetAsync(t, 0, bytes, 0);
         made.after(0, one);""",
+    "pinned_source_changed": """
+        static float* host;
+        if (!host) cudaMallocHost(&host, 4);
+        host[0] = 1;
+        cudaMemcpyAsync(t, host, 4, cudaMemcpyHostToDevice, one);
+        host[0] = 2;
+        cudaStreamSynchronize(one);
+        twice<<<1, 64>>>(x, y, n);""",
     "nobody_waits_for_torch": "",
 }
 """Bodies of functions that are right in a lucky order only, by name."""

@@ -22,6 +22,7 @@ from harness.device.operators import LEAST_OF_A_CALL, Operators
 from harness.device.record import CHOSEN, FROM_HOST, IN_MODULES, TO_HOST, Record
 from harness.device.streams import Streams
 from harness.device.values import Malformed, bytes_to_tell
+from harness.finding import Finding
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.errors import LibraryCall, UnsupportedCall
 from harness.simulator.hardware.geometry import Extent
@@ -47,9 +48,14 @@ S = TypeVar("S", bound=Structure)
 
 _NUMBER = struct.Struct("<Q")
 _MOST_MODULES = 1024
+_MOST_FINDINGS = 16
 _MOST_NAME_BYTES = 1 << 16
 _MOST_READ_BYTES = 64 << 20
 _MOST_STACK_BYTES = 512 << 10
+_REWRITTEN = (
+    "the host changed byte {} of {} bytes of pinned memory, which an asynchronous copy may read "
+    "until the host has waited for it"
+)
 _RAISED: Sequence[tuple[type[Exception], Raised]] = (
     (UnsupportedCall, Raised.NotImplementedError),
     (LibraryCall, Raised.NotImplementedError),
@@ -116,6 +122,7 @@ class Calls:
         self.operators = Operators(executor.memory, record)
         self._modules = 0
         self.exceeds_grid = False
+        self._findings: list[Finding] = []
         self._stream = DEFAULT_STREAM
         self._answers: Mapping[Call, Callable[[bytes], bytes]] = {
             Call.HELLO: self._hello,
@@ -144,7 +151,13 @@ class Calls:
             Call.RECORD: self._record_event,
             Call.WAIT: self._wait,
             Call.SYNCHRONIZE: self._synchronize,
+            Call.REWRITTEN: self._rewritten,
         }
+
+    def observe(self) -> tuple[Finding, ...]:
+        """Return the findings that the worker has reported since the last call."""
+        seen, self._findings = tuple(self._findings), []
+        return seen
 
     def keep(self, address: int) -> None:
         """Keep an allocation until the worker and the supervisor have both freed it.
@@ -420,6 +433,12 @@ class Calls:
             self.streams.wait_for(ticket)
         else:
             self.streams.synchronize()
+        return b""
+
+    def _rewritten(self, data: bytes) -> bytes:
+        size, offset = _number(data[: _NUMBER.size]), _number(data[_NUMBER.size :])
+        if len(self._findings) < _MOST_FINDINGS:
+            self._findings.append(Finding("racecheck", _REWRITTEN.format(offset, size)))
         return b""
 
 

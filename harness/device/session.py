@@ -390,7 +390,7 @@ class DeviceSession:
         except BaseException as error:
             header["failure"] = failure.describe(error)
             seen = self._device.observe()
-        header["findings"] = list(map(asdict, seen))
+        header["findings"] = list(map(asdict, (*seen, *self._calls.observe())))
         return header
 
     def _input_at(self, place: Place, vast: Vast | None) -> Tensor:

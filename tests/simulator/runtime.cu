@@ -471,6 +471,47 @@ extern "C" int launch_clusters() {
   return cudaLaunchKernelEx(&config, traps);
 }
 
+// Change pinned memory behind an asynchronous copy from it. `waiting` names what comes in between: 0
+// nothing, 1 a wait for another stream, 2 a copy of other bytes, 3 a wait for an event that was
+// recorded before the copy. The other numbers are of correct programs: 4 a wait for the stream, 5
+// for an event, 6 for the device, 7 for a stream that waits for it, 8 a flag behind the copy, 9 a
+// copy back to the same memory, 10 a change of other bytes, 11 the same bytes again, 12 cudaMemcpy().
+extern "C" int change_pinned(int waiting) {
+  int *host, *flag, *y = device_ints(2048);
+  cudaStream_t stream, other;
+  cudaEvent_t event, early;
+  cudaMallocHost(&host, 8192);
+  cudaMallocHost(&flag, 4);
+  for (int i = 0; i < 2048; ++i) host[i] = i;
+  *flag = 0;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+  cudaEventCreate(&event);
+  cudaEventCreate(&early);
+  cudaEventRecord(early, stream);
+  if (waiting == 12) cudaMemcpy(y, host, 4096, cudaMemcpyHostToDevice);
+  else cudaMemcpyAsync(y, host, 4096, cudaMemcpyHostToDevice, stream);
+  cudaEventRecord(event, stream);
+  if (waiting == 1) cudaStreamSynchronize(other);
+  if (waiting == 2) cudaMemcpyAsync(y + 1024, host + 1024, 4096, cudaMemcpyHostToDevice, stream);
+  if (waiting == 3) cudaEventSynchronize(early);
+  if (waiting == 4) cudaStreamSynchronize(stream);
+  if (waiting == 5) cudaEventSynchronize(event);
+  if (waiting == 6) cudaDeviceSynchronize();
+  if (waiting == 7) cudaStreamWaitEvent(other, event, 0), cudaStreamSynchronize(other);
+  if (waiting == 8) {
+    add<<<1, 1, 0, stream>>>(flag, 1);
+    if (*(volatile int*)flag > 1) return -1;  // a GPU's host would wait here
+  }
+  if (waiting == 9) cudaMemcpyAsync(host, y + 1, 2048, cudaMemcpyDeviceToHost, stream);
+  else host[waiting == 10 ? 1024 : 1000] = waiting == 11 ? 1000 : -1;
+  add<<<1, 64, 0, stream>>>(y, 1);
+  cudaError_t error = cudaDeviceSynchronize();
+  cudaFreeHost(host);
+  cudaFreeHost(flag);
+  return error;
+}
+
 __device__ int deep(int n) {
   return n < 2 ? n : n * 3 + deep(n - 1) * n;  // the recursion
 }

@@ -65,6 +65,9 @@ device.recover()
 print("[early]", *(program.launch_early(n) for n in (1, 2, 3, 0)), sep="\\n")
 observe("early observed")
 device.recover()
+for n in range(13):
+    print(f"[change {n}]", program.change_pinned(n), sep="\\n")
+    observe(f"change {n} observed")
 print("[deep]", *(program.recurse_deeply(*each) for each in ((64, 0), (129, 0))), sep="\\n")
 observe("deep observed")
 device.recover()
@@ -177,6 +180,26 @@ def test_kernel_that_overlaps_with_the_one_before(answers: dict[str, list[str]])
         "unsupported: the harness's device does not support programmatic dependent launches "
         "without cudaGridDependencySynchronize()"
     ]
+
+
+@pytest.mark.parametrize("waiting", [0, 1, 2, 3])
+def test_change_of_what_a_copy_may_still_read(answers: dict[str, list[str]], waiting: int) -> None:
+    """Host code must wait for an asynchronous copy before it changes the copy's pinned source.
+
+    A wait for other work does not help.
+    """
+    assert answers[f"change {waiting}"] == ["0"]
+    assert answers[f"change {waiting} observed"] == [
+        "racecheck: the host changed byte 4000 of 4096 bytes of pinned memory, which an "
+        "asynchronous copy may read until the host has waited for it in :None"
+    ]
+
+
+@pytest.mark.parametrize("waiting", range(4, 13))
+def test_change_of_what_no_copy_reads(answers: dict[str, list[str]], waiting: int) -> None:
+    """Host code may change pinned memory behind a wait, and what no copy reads at any time."""
+    assert answers[f"change {waiting}"] == ["0"]
+    assert answers[f"change {waiting} observed"] == []
 
 
 def test_recursion_within_the_stack(answers: dict[str, list[str]]) -> None:

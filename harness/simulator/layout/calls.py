@@ -75,6 +75,9 @@ class Call(IntEnum):
     """Let the call's stream wait for a ticket: u64 -> nothing."""
     SYNCHRONIZE = 26
     """Let the host wait for a ticket, or with 0 for all work: u64 -> nothing."""
+    REWRITTEN = 27
+    """Report that host code changed the source of a copy too early: the size of the source in
+    bytes, u64, and the offset of the first changed byte, u64 -> nothing."""
 
 
 class Value(IntEnum):

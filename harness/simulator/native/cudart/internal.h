@@ -49,6 +49,16 @@ cudaError_t sim_number_of(struct module *module, uint64_t *number);
 
 int sim_is_stream(cudaStream_t stream);
 
+/* A wait of the host for a stream's work. */
+struct sim_wait {
+  uint64_t stream;
+  int is_of_one;      /* 1 if the wait cannot be for the work of other streams as well */
+  uint64_t last_copy; /* the last copy that began before the end of the work */
+};
+
+/* Return a wait for a stream's work so far. */
+struct sim_wait sim_wait_for(cudaStream_t stream);
+
 /* Set and return the stream of the calling thread's next messages. */
 void sim_work_on(cudaStream_t stream);
 uint32_t sim_working_stream(void);
@@ -69,6 +79,27 @@ void sim_know_variable(const void *pointer, size_t size);
 /* Return whether an address belongs to the device. */
 int sim_contains(const void *pointer);
 
+/* ---- copies that the host has not waited for: copies.c --------------------------------------- */
+
+/* Record that an asynchronous copy from pinned memory has been queued on the stream. */
+void sim_copy_begins(const void *from, size_t bytes, uint64_t stream);
+
+/* Return the number of the last copy that was recorded. */
+uint64_t sim_last_copy(void);
+
+/* Report each recorded copy whose source the host has changed, and forget it. This must be called
+ * before the host's pages are flushed. */
+void sim_check_copies(void);
+
+/* Check the recorded copies, and forget those that this wait may be for; NULL for all of them. */
+void sim_copies_end(const struct sim_wait *wait);
+
+/* Forget all copies, because host code may have seen that they are done. */
+void sim_copies_may_have_ended(void);
+
+/* Forget the copies from memory that a call of CUDA is about to write, in the order of streams. */
+void sim_source_is_written(const void *to, size_t bytes);
+
 /* ---- managed and pinned memory: managed.c ---------------------------------------------------- */
 
 /* Allocate memory that the device and the host can use at the same address. */
@@ -79,6 +110,10 @@ enum sim_sharing { NOT_SHARED, MANAGED, PINNED };
 /* Return the kind of the managed or pinned allocation that holds all the bytes, or NOT_SHARED. With
  * no bytes, the allocation that holds the pointer decides. */
 enum sim_sharing sim_sharing_of(const void *pointer, size_t bytes);
+
+/* Return the offset of the first byte that the host has changed since the pages were last flushed,
+ * or `bytes` if there is none. */
+size_t sim_first_change(const void *pointer, size_t bytes);
 
 /* Remove the host's pages of a managed or pinned allocation that was freed. */
 void sim_forget_managed(void *pointer);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -76,10 +77,22 @@ static int advance(struct shared *shared, size_t number) {
   return 0;
 }
 
+/* 1 while the runtime itself touches pages. */
+static __thread volatile sig_atomic_t is_touching;
+
+/* Return whether a fault is a write. Elsewhere than on x86-64 each fault counts as a read. */
+static int is_write(const void *context) {
+#ifdef __x86_64__
+  return (((const ucontext_t *)context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+#else
+  (void)context;
+  return 0;
+#endif
+}
+
 /* Handle a fault in managed or pinned memory, and pass on any other one. The first write to a stale
  * page faults twice: once to fetch the page, once to save its content. */
-static void on_fault(int number, siginfo_t *fault, void *unused) {
-  (void)unused;
+static void on_fault(int number, siginfo_t *fault, void *context) {
   static const char words[] =
       "\nhost code accessed device memory, which only kernels and CUDA's calls can\n";
   pthread_mutex_lock(&lock);
@@ -87,6 +100,8 @@ static void on_fault(int number, siginfo_t *fault, void *unused) {
   int failed = !shared ||
                advance(shared, (size_t)((uint8_t *)fault->si_addr - shared->start) / page_bytes);
   pthread_mutex_unlock(&lock);
+  /* The host may read a flag that a kernel behind the copies has set. */
+  if (!failed && !is_touching && !is_write(context)) sim_copies_may_have_ended();
   if (!failed) return;
   if (sim_contains(fault->si_addr) && write(STDERR_FILENO, words, sizeof words - 1) < 0) _exit(1);
   /* The access faults again when this returns. The previous handler then ends the process. */
@@ -166,8 +181,27 @@ static void send_page(const struct shared *shared, size_t number) {
   if (first < end) sim_ask_for_host(SIM_CALL_WRITE, parts, 2, NULL, 0);
 }
 
+size_t sim_first_change(const void *pointer, size_t bytes) {
+  pthread_mutex_lock(&lock);
+  const struct shared *shared = find_locked(pointer);
+  const size_t start = shared ? (size_t)((const uint8_t *)pointer - shared->start) : 0;
+  size_t at = shared ? 0 : bytes;
+  for (; at < bytes; ++at) {
+    const size_t number = (start + at) / page_bytes, offset = (start + at) % page_bytes;
+    const struct page *page = &shared->page[number];
+    if (page->state != DIRTY)
+      at += page_bytes - 1 - offset;
+    else if (shared->start[start + at] != page->before[offset])
+      break;
+  }
+  if (at > bytes) at = bytes;
+  pthread_mutex_unlock(&lock);
+  return at;
+}
+
 void sim_flush_managed(void) {
   if (!list) return;
+  sim_check_copies();
   pthread_mutex_lock(&lock);
   for (struct shared *shared = list; shared; shared = shared->next) {
     if (!shared->is_used) continue;
@@ -185,10 +219,12 @@ void sim_touch(const void *pointer, size_t bytes, int is_written) {
   if (!bytes || !sim_contains(pointer)) return;
   const uint64_t first = (uint64_t)pointer / page_bytes;
   const uint64_t last = ((uint64_t)pointer + bytes - 1) / page_bytes;
+  is_touching = 1;
   for (uint64_t page = first; page <= last; ++page) {
     const uint64_t at = page * page_bytes;
     volatile uint8_t *byte = (uint8_t *)(at < (uint64_t)pointer ? (uint64_t)pointer : at);
     const uint8_t value = *byte;
     if (is_written) *byte = value;
   }
+  is_touching = 0;
 }

@@ -34,6 +34,7 @@ static cudaError_t give_back(void *pointer, int is_host_memory) {
   if (pointer) {
     if ((sim_sharing_of(pointer, 0) == PINNED) != is_host_memory)
       return sim_report(cudaErrorInvalidValue);
+    sim_copies_end(NULL);
     int error =
         sim_ask(SIM_CALL_FREE, &(struct sim_part){&address, sizeof address}, 1, NULL, 0);
     if (error) return sim_report((cudaError_t)error);
@@ -216,15 +217,21 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
   if (!bytes) return cudaSuccess;
   if (!ends_fit(to, from, bytes, kind)) return sim_report(cudaErrorInvalidValue);
   const int to_host = is_host_range(to, bytes), from_host = is_host_range(from, bytes);
+  const int is_pinned = sim_sharing_of(to_host ? to : from, bytes) == PINNED;
+  if (to_host && is_pinned) sim_source_is_written(to, bytes);
   if (to_host && from_host) {
     memmove(to, from, bytes);
     return cudaSuccess;
   }
   sim_flush_managed();
+  const struct sim_wait wait = sim_wait_for(stream);
+  /* The host may wait for a copy from or to memory that is not pinned. */
+  if ((to_host || from_host) && !is_pinned) sim_copies_end(&wait);
   sim_work_on(stream);
   int error = to_host     ? sim_read(to, from, bytes)
               : from_host ? sim_write(to, from, bytes)
                           : sim_copy_bytes(to, from, bytes);
+  if (from_host && is_pinned) sim_copy_begins(from, bytes, wait.stream);
   return sim_report((cudaError_t)error);
 }
 

@@ -16,7 +16,9 @@ struct handle {
   int priority;
   unsigned long long id;
   uint64_t number; /* of a stream: its number in the device process */
+  int has_waited;  /* of a stream: 1 if it waits for another stream's work */
   uint64_t ticket; /* of an event: the work that it was recorded after */
+  struct sim_wait wait; /* of an event: the wait for that work */
   int is_recorded;
   struct timespec recorded;
 };
@@ -75,6 +77,16 @@ static cudaError_t check_stream(cudaStream_t stream) {
 
 static uint64_t number_of(cudaStream_t stream) {
   return is_default(stream) ? SIM_DEFAULT_STREAM : ((const struct handle *)stream)->number;
+}
+
+/* A blocking stream waits for the default stream, and this one for all blocking streams. */
+struct sim_wait sim_wait_for(cudaStream_t stream) {
+  const struct handle *handle = is_default(stream) ? NULL : (const struct handle *)stream;
+  return (struct sim_wait){
+      .stream = number_of(stream),
+      .is_of_one = handle && handle->flags & cudaStreamNonBlocking && !handle->has_waited,
+      .last_copy = sim_last_copy(),
+  };
 }
 
 /* 1 once a stream other than the default one exists. Before that, all work is done when a call
@@ -171,6 +183,7 @@ static cudaError_t wait_for(uint64_t ticket) { return ticket ? synchronize(ticke
 cudaError_t cudaDeviceSynchronize(void) {
   NEED_CONTEXT();
   was_kernel = 0;
+  sim_copies_end(NULL);
   return atomic_load(&has_streams) ? synchronize(0) : cudaSuccess;
 }
 
@@ -178,7 +191,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   uint64_t ticket;
   was_kernel = 0;
   cudaError_t error = check_stream(stream);
-  if (!error) error = ticket_of(stream, &ticket);
+  if (error) return error;
+  const struct sim_wait wait = sim_wait_for(stream);
+  sim_copies_end(&wait);
+  error = ticket_of(stream, &ticket);
   return error ? error : wait_for(ticket);
 }
 
@@ -290,6 +306,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   struct handle *handle = (struct handle *)event;
   error = ticket_of(stream, &handle->ticket);
   if (error) return sim_report(error);
+  handle->wait = sim_wait_for(stream);
   handle->is_recorded = 1;
   clock_gettime(CLOCK_MONOTONIC, &handle->recorded);
   return cudaSuccess;
@@ -302,7 +319,10 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   cudaError_t error = check_event(event);
-  return error ? error : wait_for(((const struct handle *)event)->ticket);
+  if (error) return error;
+  const struct handle *handle = (const struct handle *)event;
+  sim_copies_end(&handle->wait);
+  return wait_for(handle->ticket);
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
@@ -313,6 +333,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (!error) error = check_event(event);
   if (error) return error;
   const uint64_t ticket = ((const struct handle *)event)->ticket;
+  if (!is_default(stream)) ((struct handle *)stream)->has_waited = 1;
   if (!ticket) return cudaSuccess;
   sim_work_on(stream);
   return sim_report((cudaError_t)sim_ask(
