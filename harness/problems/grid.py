@@ -275,6 +275,8 @@ def searched_case(problem: Problem, configuration: Configuration, seed: int) -> 
 def at_numbers(problem: Problem, case: Case, numbers: Sequence[int]) -> Case:
     """Return a case with some sizes among `numbers`; the case's seed decides which.
 
+    If the family does not know which sizes are valid, the case itself is returned.
+
     Args:
         problem: The reference.
         case: One of its cases.
@@ -282,6 +284,8 @@ def at_numbers(problem: Problem, case: Case, numbers: Sequence[int]) -> Case:
     """
     chance = random.Random(f"{case.seed} numbers")  # noqa: S311 - the seed is the secret
     configuration = problem.family.at_numbers(case, case.arguments, numbers, chance)
+    if configuration is None:
+        return case
     call = ConstructorCall((), dict(configuration.arguments))
     return replace(case, **vars(configuration), constructor_call=call)
 

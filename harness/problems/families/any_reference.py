@@ -149,10 +149,10 @@ class AnyReference:
         taken: Mapping[str, object],
         numbers: Sequence[int],
         chance: random.Random,
-    ) -> Configuration:
-        """Return `base`: it is not known which other sizes are valid."""
-        del taken, numbers, chance
-        return base
+    ) -> Configuration | None:
+        """Return None: it is not known which sizes are valid."""
+        del base, taken, numbers, chance
+        return None
 
     def simpler(
         self, configuration: Configuration, taken: Mapping[str, object]

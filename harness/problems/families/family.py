@@ -217,10 +217,11 @@ class Family(Protocol):
         taken: Mapping[str, object],
         numbers: Sequence[int],
         chance: random.Random,
-    ) -> Configuration:
-        """Return a valid configuration with sizes among `numbers`, as far as the family can.
+    ) -> Configuration | None:
+        """Return a configuration like `base`, with sizes among `numbers`.
 
-        The numbers are those with which the submission's kernels compare their parameters.
+        The numbers are those with which the submission's kernels compare their parameters. The
+        result is None if the family does not know the valid configurations.
         """
 
     def simpler(
