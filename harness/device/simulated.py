@@ -322,9 +322,10 @@ class SimulatedDevice:
             # The findings describe it. A GPU would hang until its watchdog ends the kernel.
             self._findings += error.findings
             return CudaError.LAUNCH_FAILURE, ""
-        self._failure = self._failure or error
         if isinstance(error, StackOverflow):
+            self._findings.append(_of_stack(error))
             return CudaError.ILLEGAL_ADDRESS, ""
+        self._failure = self._failure or error
         if isinstance(error, KernelTrap):
             failed = error.reason == ASSERTION_FAILED
             return CudaError.ASSERT if failed else CudaError.LAUNCH_FAILURE, ""
@@ -387,6 +388,12 @@ class SimulatedDevice:
         if module.usage is None:
             module.usage = self._usage(module.code)
         return module.usage
+
+
+def _of_stack(error: StackOverflow) -> Finding:
+    """Return the finding for a recursion that needs more than the stack."""
+    where = error.kernel, error.file, error.line, error.block, error.thread
+    return Finding("memcheck", error.reason, *where)
 
 
 @dataclass(frozen=True)

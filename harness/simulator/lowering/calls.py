@@ -315,8 +315,8 @@ class Calls:
         """Add steps that count `nbytes` bytes of a GPU's stack, and trap if it has fewer."""
         self.context.add_to(self._stack_used, self._stack_used, nbytes)
         reason = (
-            f"the recursion needs more than the stack's {self.stack_bytes} bytes "
-            "(raise cudaLimitStackSize)"
+            f"the recursion needs more than the stack's {self.stack_bytes} bytes; "
+            "raise cudaLimitStackSize"
         )
         trap = Trap(self.context.place(call.location), reason, "stack")
         self._trap_above(self._stack_used, self.stack_bytes, trap)
