@@ -427,8 +427,9 @@ def huber_loss(
 
 
 def kl_div(x: Tensor, target: Tensor, *_: object, reduction: str = "mean", **__: object) -> Tensor:
-    """Compute `functional.kl_div` for targets above 0 with plain kernels."""
-    off = binary("sub", unary("log", target), x)
+    """Compute `functional.kl_div` with plain kernels; a target of 0 contributes 0, as in torch."""
+    smallest = 2.0**-149
+    off = binary("sub", unary("log", unary("clamp", target, smallest, math.inf)), x)
     return reduced(binary("mul", target, off), reduction)
 
 
