@@ -28,7 +28,7 @@ def found(name):
     return next(value for value in gc.get_objects() if type(value).__name__ == name)
 
 
-values = found("Values")
+values = found("DeviceValues")
 told = values.checked
 
 

@@ -23,7 +23,7 @@ extension = load(
 
 def device():
     """The worker's socket to the device process."""
-    told = next(each for each in gc.get_objects() if type(each).__name__ == "Instructions")
+    told = next(each for each in gc.get_objects() if type(each).__name__ == "WorkerArguments")
     return socket.socket(fileno=os.dup(told.device))
 
 
