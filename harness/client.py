@@ -189,7 +189,9 @@ class Client:
                 f"{report.message}"
             )
         plan = SpeedPlan(
-            request=replace(self._requests, seed=report.seed).request(path, problem.path),
+            request=replace(self._requests, seed=report.seed).request(
+                path, problem.path, cores=cores_each(self._jobs, self._jobs)
+            ),
             entries=(TimedSubmission(report.submission, path, precision),),
             seconds=self._options.speed_seconds,
         )

@@ -313,8 +313,10 @@ class _Evaluation:
         self._on_progress = on_progress
         self._builds: dict[str, BuildReport] = {}
         self._refused: dict[str, str] = {}
-        # Integers with which the kernels that were built compare their parameters.
+        # Integers with which the kernels that were built so far compare their parameters; and those
+        # of the kernels that the import builds. Only these are the same when one case is replayed.
         self._compared: set[int] = set()
+        self._numbers: Sequence[int] = ()
         self._notes: list[str] = []
         self._ptx: tuple[PtxOfLine, ...] = ()
         # The outcome of the own configuration where it is cut down, if only its own size counts.
@@ -337,6 +339,7 @@ class _Evaluation:
             try:
                 with self._worker() as worker:
                     fault = self._import(worker, left).header.get("fault")
+                    self._numbers = self._numbers or sorted(self._compared)
                     became = self._became_of_file(blank)
                     if became:
                         return self.stopped(blank, verdict.stop_for_changed_file(became))
@@ -429,8 +432,8 @@ class _Evaluation:
 
     def _check(self, worker: Worker, case: Case) -> CaseOutcome:
         start = time.monotonic()
-        if case.label == "random" and self._compared:
-            case = at_numbers(self._problem, case, sorted(self._compared))
+        if case.label == "random" and self._numbers:
+            case = at_numbers(self._problem, case, self._numbers)
         if self._settings.device == "cuda":
             outcome = self._converse(worker, case, None)
         elif case.label in OWN:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from harness.evaluate import evaluate
 from harness.finding import Finding
+from harness.judging.aside import Aside
+from harness.judging.conversation import StepFault
 from harness.judging.verdict import of_own_error
 from harness.records.limits import MOST_OF_A_REPORT, limited
 from harness.records.report import Report
-from harness.worker.supervisor import Deadlines
-from tests.support import ROOT, Outcome, case, harness, report, reports, request_for
+from tests.support import ROOT, Outcome, case, harness, report, reports
 
 REFERENCE = ROOT / "tests" / "faults" / "reference" / "double.py"
 
@@ -106,16 +107,32 @@ def test_only_the_submissions_are_wrong(outcome: Outcome) -> None:
     assert max(map(len, outcome.err.splitlines())) < 2_000
 
 
-@pytest.mark.thorough
 def test_judgement_has_a_deadline() -> None:
-    """A case whose outputs take the judge longer than its deadline is an error."""
-    submission = ROOT / "submissions" / "flat_index.py"
-    problem = ROOT / "reference" / "conv_transpose1d.py"
-    deadlines = Deadlines(judgement=0.0)
-    request = request_for(submission, problem, "k2-s3-b1x3x17-to8", deadlines=deadlines)
-    (found,) = evaluate(request).cases
-    assert found.verdict == "error"
-    assert found.message == "the judgement of its outputs took more than 0 seconds"
+    """A judgement that takes longer than its deadline stops the case with the verdict `error`."""
+    never = Event()
+    with Aside(seconds=0.01) as aside:
+        aside.start(lambda: complete(never))
+        with pytest.raises(StepFault) as raised:
+            aside.finish()
+    assert raised.value.stop.verdict == "error"
+    assert raised.value.stop.message == "the judgement of its outputs took more than 0.01 seconds"
+
+
+def complete(event: Event) -> None:
+    """Wait for an event that nothing sets, as a judgement that never ends."""
+    event.wait()
+
+
+def test_judgements_run_in_their_order() -> None:
+    """A judgement starts when the one before it has ended, and an exception arrives at the next."""
+    order: list[int] = []
+    with Aside(seconds=60.0) as aside:
+        for number in range(3):
+            aside.start(order.append, number)
+        aside.start(order.remove, 7)
+        with pytest.raises(ValueError, match="not in list"):
+            aside.finish()
+    assert order == [0, 1, 2]
 
 
 def test_report_of_many_long_cases_is_cut() -> None:

@@ -297,10 +297,11 @@ class _Call:
         output = self._results[0] if self._results else None
         factors = [each for at, each in enumerate(self._tensors) if at not in self._outs]
         multiplied = products(name, factors, output) if output is not None else 0
-        dtypes = {tensor.dtype for tensor in self._results}
-        if not dtypes.isdisjoint(_WIDE_DTYPES):
+        # Further results, such as the indices of a maximum, hold no products.
+        dtype = output.dtype if output is not None else None
+        if dtype in _WIDE_DTYPES:
             name += WIDE
-        elif torch.int32 in dtypes:
+        elif dtype is torch.int32:
             name += INT32
         if any(tensor.is_complex() for tensor in tensors):
             # A complex product takes four real ones.

@@ -59,13 +59,21 @@ def what_is_wrong(head: Report, least: Precision | None) -> Worse | None:
 
 
 def _common(base: Report, head: Report) -> list[tuple[CaseReport, CaseReport]]:
-    """Return the cases that passed in the base and exist in the head, as pairs of base and head."""
+    """Return the cases that passed in the base and exist in the head, as pairs of base and head.
+
+    A random case may have other sizes in the head, since they also depend on the kernels.
+    """
     now = {_key(case): case for case in head.cases}
-    return [
+    pairs = (
         (case, now[_key(case)])
         for case in base.cases
         if case.verdict == "passed" and _key(case) in now
-    ]
+    )
+    return [(old, new) for old, new in pairs if old.label != "random" or _sizes(old) == _sizes(new)]
+
+
+def _sizes(case: CaseReport) -> object:
+    return case.input_shapes, case.arguments, case.constants
 
 
 def _key(case: CaseReport) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
+from threading import Thread
 from typing import ParamSpec, Self
 
 from harness.judging import verdict
 from harness.judging.conversation import StepFault
+from harness.system.futures import complete_from
 
 _Arguments = ParamSpec("_Arguments")
 
@@ -24,7 +26,6 @@ class Aside:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="judge")
         self._judged: Future[None] | None = None
 
     def __enter__(self) -> Self:
@@ -33,8 +34,6 @@ class Aside:
     def __exit__(self, *_: object) -> None:
         # What the call before a failing one showed belongs to the report.
         wait([self._judged] if self._judged else [], self._seconds)
-        # A judgement beyond its deadline cannot be stopped; the report does not wait for it.
-        self._pool.shutdown(wait=False)
 
     def start(
         self,
@@ -44,7 +43,15 @@ class Aside:
     ) -> None:
         """Wait for the judgement under way, and start the next one; raises what `finish` raises."""
         self.finish()
-        self._judged = self._pool.submit(judge, *arguments, **named)
+        judged: Future[None] = Future()
+
+        def run() -> None:
+            complete_from(judged, lambda: judge(*arguments, **named))
+
+        # A judgement beyond its deadline cannot be stopped. Nothing waits for this thread, not even
+        # the end of the process.
+        Thread(target=run, name="judge", daemon=True).start()
+        self._judged = judged
 
     def finish(self) -> None:
         """Wait for the judgement under way, if there is one.

@@ -323,7 +323,9 @@ class CaseCheck:
         is_in_other_order = call.kind == "again" or call is self._repetition.control
         how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if is_in_other_order else {}
         # If the inputs never moved, a captured graph that replays old addresses would pass.
-        how["in_new_memory"] = call.kind == "touched"
+        # The call that is compared with a repeated one differs from it in one number alone.
+        is_moved = call.kind == "touched" and call is not self._repetition.control
+        how["in_new_memory"] = is_moved
         how["is_last"] = call is self._calls[-1]
         how["budget"] = self._budget
         how["arrangement"] = call.arrangement

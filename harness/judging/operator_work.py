@@ -269,7 +269,9 @@ def _left_to_torch(
     # Other operators can also form products one by one, or several in each number, and sum them.
     sums = (_PRODUCTS, _CONVOLUTION)
     spare = sum(count for kind, count in elements.items() if kind not in sums)
-    packed = sum(work.held - work.elements for work in ran if _kind(work.name) not in sums)
+    # The reference's own operators, such as one that returns indices, are no such work.
+    own = {_kind(each.name) for each in essential}
+    packed = sum(work.held - work.elements for work in ran if _kind(work.name) not in {*sums, *own})
     for number, each in enumerate(essential):
         missing = round((1.0 - left[number]) * each.products)
         if 0 < _MOST_SHARE * missing <= spare + packed:

@@ -42,6 +42,7 @@ _FEW_MULTIPROCESSORS = 2
 _SEARCHED = "search-"
 # Of a configuration whose work is about half, the least and the largest share of the work.
 _HALF = (0.25, 0.75)
+_ALIGNED = 8
 
 _REDUCED_BATCH = 2
 _REDUCED_LENGTH = 64
@@ -313,13 +314,20 @@ def _numbers(configuration: Configuration) -> int:
 
 
 def _with_half_a_constant(problem: Problem, case: Case) -> Configuration | None:
-    """Return a case's configuration with its largest constant halved, if the reference takes it."""
+    """Return a case's configuration with its largest constant halved; None if there is none.
+
+    The remainder modulo 8 stays, since kernels have other paths for aligned sizes. The result is
+    None if the reference refuses the size, or if its inputs shrink to less than a quarter.
+    """
     sizes = ProblemSizes(problem, frozenset(case.arguments))
     constants = {**sizes.constants, **case.constants}
     name = max(constants, key=lambda each: constants[each], default=None)
     if name is None:
         return None
-    return sizes.configuration({**constants, name: constants[name] // 2})
+    half = constants[name] // 2
+    half += (constants[name] - half) % _ALIGNED
+    smaller = sizes.configuration({**constants, name: half})
+    return smaller if smaller and _numbers(smaller) >= _HALF[0] * _numbers(case) else None
 
 
 def case_called(problem: Problem, submission: Submission, name: str, seed: int) -> Case | None:

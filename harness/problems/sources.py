@@ -32,7 +32,10 @@ _WITH_ZEROS: Mapping[Distribution, slice] = {
 
 
 def inputs_from(
-    make_inputs: Callable[[], Sequence[Tensor]], distribution: Distribution, generator: Generator
+    make_inputs: Callable[[], Sequence[Tensor]],
+    distribution: Distribution,
+    generator: Generator,
+    touching: Generator | None = None,
 ) -> tuple[Tensor, ...]:
     """Return a reference's inputs, made from random floating-point numbers of another distribution.
 
@@ -42,25 +45,21 @@ def inputs_from(
         make_inputs: The reference's `get_inputs`, with a fixed seed.
         distribution: The distribution to draw from instead; `own` changes nothing.
         generator: The random generator.
+        touching: Random generator that replaces one number in each tensor of random numbers; None
+            to replace none.
     """
 
     def draw_again(values: Tensor, is_first: bool) -> None:
-        if is_first or distribution not in _OF_FIRST:
+        if distribution != "own" and (is_first or distribution not in _OF_FIRST):
             values.copy_(drawn(distribution, tuple(values.shape), generator))
+        if touching:
+            touch(values, touching)
 
-    with _Drawing(draw_again) if distribution != "own" else nullcontext():
+    with _Drawing(draw_again) if touching or distribution != "own" else nullcontext():
         made = _contiguous(make_inputs())
     zeros = _WITH_ZEROS.get(distribution, slice(0))
     chosen = {id(each) for each in made[zeros] if each.is_floating_point()}
     return tuple(with_zeros(each, generator) if id(each) in chosen else each for each in made)
-
-
-def touched_from(
-    make_inputs: Callable[[], Sequence[Tensor]], generator: Generator
-) -> tuple[Tensor, ...]:
-    """Return a reference's inputs, with one number replaced in each tensor of random numbers."""
-    with _Drawing(lambda values, _: touch(values, generator)):
-        return _contiguous(make_inputs())
 
 
 def _contiguous(made: Sequence[Tensor]) -> tuple[Tensor, ...]:

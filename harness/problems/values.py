@@ -25,7 +25,7 @@ from harness.problems.problem import Problem, count_weights
 from harness.problems.rounding.propagate import is_used
 from harness.problems.runs import Arrangement, Run, Weights
 from harness.problems.sizes import ProblemSizes
-from harness.problems.sources import inputs_from, touched_from
+from harness.problems.sources import inputs_from
 from harness.problems.vast import VAST, Vast, vast
 
 RunKind = Literal["first", "again", "touched", "arranged"]
@@ -300,8 +300,13 @@ def values_of_call(
         return values
     seed = _derived_seed(case, "touched")
     if _are_made(problem, case):
-        make_inputs = _making(problem, case, call.run)
-        return replace(values, inputs=touched_from(make_inputs, Generator().manual_seed(seed)))
+        inputs = inputs_from(
+            _making(problem, case, call.run),
+            call.run.distribution,
+            Generator().manual_seed(_inputs_seed(case, call.run)),
+            Generator().manual_seed(seed),
+        )
+        return replace(values, inputs=inputs)
     generator = Generator(device).manual_seed(seed)
     for tensor in values.inputs:
         touch(tensor, generator)

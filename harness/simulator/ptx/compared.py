@@ -16,7 +16,7 @@ _LEAST, _MOST = 4, 100_000
 _STEP = re.compile(
     r"ld\.param\.[usb](?:16|32|64)\s+(?P<loaded>%\w+)"
     r"|(?:mov|cvt)\.[usb\d.]+\s+(?P<copy>%\w+),\s*(?P<source>%\w+);"
-    r"|setp\.\w+\.[usb](?:16|32|64)\s+%\w+,\s*(?P<compared>%\w+),\s*(?P<number>\d+);"
+    r"|setp\.\w+\.[usb](?:16|32|64)\s+%\w+,\s*(?P<compared>%\w+),\s*(?P<number>\d{1,6});"
 )
 _FUNCTION = re.compile(r"^\s*\.(?:visible\s+|weak\s+)?(?:entry|func)\b", re.MULTILINE)
 

@@ -70,6 +70,8 @@ def device_code_of(image: bytes) -> DeviceCode:
     offset = 0
     while offset + _ENTRY.size <= len(body):
         kind, _, entry_header, payload = _ENTRY.unpack_from(body, offset)
+        if entry_header < _ENTRY.size:
+            break
         text = body[offset + entry_header : offset + entry_header + payload]
         if kind == _KIND_PTX and text.lstrip().startswith((b"//", b".version")):
             header = body[offset : offset + entry_header]

@@ -322,6 +322,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (error) return error;
   const struct handle *handle = (const struct handle *)event;
   sim_copies_end(&handle->wait);
+  was_kernel = 0;
   return wait_for(handle->ticket);
 }
 
