@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from threading import Event, Thread
 from typing import Any
 
 import torch
@@ -78,12 +80,32 @@ def trace(function: Callable[..., Tensor], tensors: Sequence[Tensor]) -> GraphMo
 
 def _functional(function: Callable[..., Any], tensors: Sequence[Tensor]) -> GraphModule:
     """Trace a function once; in-place operators are replaced by others that return new tensors."""
+    _set_up_device_guard()
     functional = torch.func.functionalize(lambda *given: function(*given))
     # make_fx records the shape and dtype of each result in a fake mode. Without one given, it makes
     # a new mode for each result.
     fake = FakeTensorMode(allow_fallback_kernels=True)
     with tracing(TracingContext(fake)), WithoutLooking():
         return make_fx(functional, decomposition_table=_table())(*tensors)
+
+
+@cache
+def _set_up_device_guard() -> None:
+    """Let torch set up what stands for a GPU that is missing, in a thread that does not end.
+
+    A torch built for CUDA does so with the first fake tensor. Releases such as 2.11 keep it with
+    the thread, so that the next fake tensor after the thread's end would crash the process.
+    """
+    if torch.version.cuda and not torch.cuda.is_available():
+        is_set_up = Event()
+        Thread(target=_stay, args=(is_set_up,), daemon=True).start()
+        is_set_up.wait()
+
+
+def _stay(is_set_up: Event) -> None:
+    with FakeTensorMode():
+        is_set_up.set()
+        Event().wait()
 
 
 def _is_in_place(node: Node) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -644,3 +646,21 @@ def test_what_has_no_rule_is_named(function: Function, name: str) -> None:
     """Tracing an operator that has no rule raises a NoRuleError with the operator's name."""
     with pytest.raises(NoRuleError, match=name):
         expected(function, torch.rand(3, 4))
+
+
+def test_traces_of_threads_that_end_do_not_crash() -> None:
+    """A function can be traced in one thread after another has traced one and ended.
+
+    With some releases of torch that are built for CUDA, and without a GPU, the process crashed.
+    """
+    program = (
+        "import threading, torch\n"
+        "from harness.problems.rounding.propagate import trace\n"
+        "for _ in range(2):\n"
+        "    thread = threading.Thread(target=trace, args=(torch.relu, [torch.ones(3)]))\n"
+        "    thread.start()\n"
+        "    thread.join()\n"
+        "print('no crash')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "no crash\n", done.stderr
