@@ -313,9 +313,9 @@ class _Evaluation:
         self._on_progress = on_progress
         self._builds: dict[str, BuildReport] = {}
         self._refused: dict[str, str] = {}
-        # Integers with which the kernels that were built so far compare their parameters; and those
-        # of the kernels that the import builds. Only these are the same when one case is replayed.
-        self._compared: set[int] = set()
+        self._libraries: list[Path] = []
+        # Integers with which the kernels that the import builds compare their parameters. Those of
+        # later builds would be missing when one case is replayed.
         self._numbers: Sequence[int] = ()
         self._notes: list[str] = []
         self._ptx: tuple[PtxOfLine, ...] = ()
@@ -339,7 +339,7 @@ class _Evaluation:
             try:
                 with self._worker() as worker:
                     fault = self._import(worker, left).header.get("fault")
-                    self._numbers = self._numbers or sorted(self._compared)
+                    self._numbers = self._numbers or self._numbers_compared()
                     became = self._became_of_file(blank)
                     if became:
                         return self.stopped(blank, verdict.stop_for_changed_file(became))
@@ -393,6 +393,13 @@ class _Evaluation:
         """
         shared = shared_in(self._problem, cases[0], worker.source) if cases else {}
         return worker.request("import", {"constants": shared})
+
+    def _numbers_compared(self) -> Sequence[int]:
+        """Return the integers that the built kernels compare, in order, if a case needs them."""
+        if all(case.label != "random" for case in self._cases):
+            return ()
+        found = (numbers_compared(each.read_bytes()) for each in self._libraries)
+        return sorted(frozenset[int]().union(*found))
 
     def _swallowed(self, outcomes: Sequence[CaseOutcome]) -> Iterator[str]:
         """Yield a note for each extension that did not compile, unless that made a case fail."""
@@ -664,7 +671,7 @@ class _Evaluation:
                 f"{event.name} is built for {devices} alone, which this device would not load; it "
                 "ran all the same"
             )
-        self._compared |= numbers_compared(entry.library.read_bytes())
+        self._libraries.append(entry.library)
         self._builds[event.name] = BuildReport(
             event.name, entry.seconds, entry.reused, entry.notes["headers"]
         )

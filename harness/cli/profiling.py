@@ -36,8 +36,7 @@ def profile_one(options: argparse.Namespace) -> int:
     device = devices.choose("simulator")
     layers.require_for(options.readable, untrusted=options.untrusted)
     found = discover([options.submission])
-    # The counters do not depend on values. With a fixed seed, they do not in kernels that branch on
-    # values either.
+    # A fixed seed gives kernels that branch on values the same counters in every run.
     making = Requests(Options.of(options), device, seed=0)
     pairs = [(s, p) for s in found.submissions for p in problems if fits(s, p, problems) is None]
     if pairs:

@@ -20,7 +20,7 @@ from harness.gate.evidence import Evidence
 from harness.gate.plan import VersionPair
 from harness.gate.settings import Thresholds
 from harness.problems.discovery import Submission
-from harness.problems.grid import Case, Grid, Label, case_again, cases_for
+from harness.problems.grid import Case, Grid, Label, case_again
 from harness.problems.problem import Problem
 from harness.records.report import CaseReport, Report
 from harness.requesting import Requests
@@ -114,27 +114,24 @@ def _requests_of(pair: VersionPair, options: GateOptions, cores: int) -> _Asked:
     before = pair.before
     if pair.head is None or pair.unread or (before is None and not options.allow_new):
         return _Asked(pair)
-    request = options.requests.request(pair.head.path, pair.problem.path, cores=cores)
+    making, problem = options.requests, pair.problem
     base = None
     also: tuple[Case, ...] = ()
     if before and before.report:
         recorded = before.report
-        request = replace(request, grid=cast(Grid, recorded.grid), seed=recorded.seed)
+        given = replace(making.options, grid=cast(Grid, recorded.grid))
+        making = replace(making, options=given, seed=recorded.seed)
         also = _recorded_cases(pair, pair.head, recorded)
     elif before and before.submission:
-        base = replace(request, submission=before.submission.path)
-        also = _grid(base, pair.problem, before.submission)
-        base = replace(base, cases=also)
+        also = making.cases(problem, before.submission)
+        base = making.request(before.submission.path, problem.path, also, cores=cores)
     # The head also runs the base's cases. A constructor that takes fewer arguments than before
     # would otherwise lose the cases that it fails.
-    own = _grid(request, pair.problem, pair.head)
+    own = making.cases(problem, pair.head)
     known = {case.id for case in own}
     more = (case for case in also if case.id not in known)
-    return _Asked(pair, replace(request, cases=(*own, *more)), base)
-
-
-def _grid(request: Request, problem: Problem, submission: Submission) -> tuple[Case, ...]:
-    return cases_for(problem, submission, request.grid, request.device, seed=request.seed)
+    head = making.request(pair.head.path, problem.path, (*own, *more), cores=cores)
+    return _Asked(pair, head, base)
 
 
 def _recorded_cases(pair: VersionPair, head: Submission, report: Report) -> tuple[Case, ...]:

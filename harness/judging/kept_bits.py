@@ -52,8 +52,6 @@ _HOWS: tuple[How, ...] = ("nearest", "zero")
 # Operands of 21 bits and more are therefore not looked for.
 _FEWEST_BITS, _MOST_BITS = 8, 20
 _BITS = range(_FEWEST_BITS, _MOST_BITS + 1)
-# Threshold of T.
-_DEVIATIONS = MOST_DEVIATIONS
 # The fewest bits that are kept by split operands. The threshold of s is a multiple of their share.
 _BITS_OF_PARTS = 22
 _TIMES_SHARE_OF_PARTS = 8.0
@@ -117,14 +115,14 @@ _WORDS = {"nearest": "to nearest", "zero": "towards zero", "chance": "by chance"
 def _rounding(factor: Factor, error: Tensor) -> Rounding | None:
     """Return the rounding of one operand that the output's errors show, or None."""
     # T of n numbers is at most the root of n (Cauchy-Schwarz), so fewer numbers cannot reach it.
-    if factor.values.numel() < _DEVIATIONS**2:
+    if factor.values.numel() < MOST_DEVIATIONS**2:
         return None
     weighed = factor.adjoint(error)
     agreement = deviations(factor.values, weighed)
     for place in agreement.flatten().argsort(descending=True).tolist():
         how, bits = _HOWS[place // len(_BITS)], _BITS[place % len(_BITS)]
         found = Rounding(factor.name, bits, how, float(agreement.flatten()[place]))
-        if not found.deviations > _DEVIATIONS:
+        if not found.deviations > MOST_DEVIATIONS:
             break
         added = _added(factor.values.double(), bits, how)
         share = float((added * weighed).sum() / factor.image(added).square().sum())
@@ -145,7 +143,7 @@ def _by_chance(factor: Factor, weighed: Tensor) -> Rounding | None:
     found = by_chance(factor.values, weighed)
     place = int(found.deviations.argmax())
     bits, most = BITS[place], float(found.deviations[place])
-    if not most > _DEVIATIONS:
+    if not most > MOST_DEVIATIONS:
         return None
     # The mean of |J_i|^2, the square of an element's effect on the outputs.
     added = _added(factor.values.double(), bits, "nearest")
