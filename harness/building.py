@@ -10,7 +10,7 @@ from harness.evaluate import OnProgress, Progress, Request, settings_for
 from harness.problems.one_namespace import shared_constants
 from harness.worker.build_service import BuildEvent
 from harness.worker.device_worker import DeviceWorker
-from harness.worker.supervisor import WorkerFailure
+from harness.worker.supervisor import StepFailed, WorkerFailure
 
 
 def build(request: Request, on_progress: OnProgress = lambda _: None) -> tuple[Path, ...]:
@@ -41,7 +41,6 @@ def build(request: Request, on_progress: OnProgress = lambda _: None) -> tuple[P
             worker = stack.enter_context(DeviceWorker(settings, request.deadlines, on_build))
         except WorkerFailure:
             return ()
-        with contextlib.suppress(WorkerFailure):
-            shared = shared_constants(reference, worker.source)
-            worker.request("import", {"constants": shared})
+        with contextlib.suppress(StepFailed, WorkerFailure):
+            worker.import_submission(shared_constants(reference, worker.source))
         return worker.build_folders

@@ -8,11 +8,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -29,7 +29,7 @@ from harness.judging.case_check import CaseCheck, CaseOutcome
 from harness.judging.conclude import conclude
 from harness.judging.division import Division
 from harness.judging.unexplained import MOST_GROWTH, unexplained
-from harness.messages.channel import Message
+from harness.messages.faults import Fault
 from harness.preflight import prepare
 from harness.problems.grid import (
     OWN,
@@ -49,6 +49,7 @@ from harness.records.limits import limited, with_short_texts
 from harness.records.report import AMISS, BuildReport, CaseReport, Report, not_run
 from harness.sandbox.confined import SandboxError
 from harness.searching import SearchRun
+from harness.simulator.execution.coverage import Lines
 from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.ptx.by_line import PtxOfLine
 from harness.simulator.ptx.compared import numbers_compared
@@ -56,9 +57,9 @@ from harness.system.allowance import Allowance
 from harness.system.device import Device
 from harness.system.errors import HarnessError
 from harness.worker.build_service import BuildEvent
-from harness.worker.device_worker import DeviceWorker
+from harness.worker.device_worker import AfterCalls, DeviceWorker
 from harness.worker.settings import Settings
-from harness.worker.supervisor import Deadlines, TimeLeft, Worker, WorkerFailure
+from harness.worker.supervisor import Deadlines, StepFailed, TimeLeft, WorkerFailure
 
 # A worker that dies is replaced, so that one bad case does not hide the others. The number is
 # limited, because a submission that dies each time would cost a start for every case.
@@ -338,7 +339,7 @@ class _Evaluation:
         for _ in range(1 + MAX_RESTARTS):
             try:
                 with self._worker() as worker:
-                    fault = self._import(worker, left).header.get("fault")
+                    fault = self._import(worker, left)
                     self._numbers = self._numbers or self._numbers_compared()
                     became = self._became_of_file(blank)
                     if became:
@@ -385,14 +386,18 @@ class _Evaluation:
         )
         return conclude(blank, outcomes, self._problem)
 
-    def _import(self, worker: Worker, cases: Sequence[Case]) -> Message:
-        """Make a worker import the submission.
+    def _import(self, worker: DeviceWorker, cases: Sequence[Case]) -> Fault | None:
+        """Make a worker import the submission; return why it cannot, or None.
 
         A submission may read constants that only the reference defines. It gets them with their
         values in the first case.
         """
         shared = shared_in(self._problem, cases[0], worker.source) if cases else {}
-        return worker.request("import", {"constants": shared})
+        try:
+            worker.import_submission(shared)
+        except StepFailed as failed:
+            return failed.fault
+        return None
 
     def _numbers_compared(self) -> Sequence[int]:
         """Return the integers that the built kernels compare, in order, if a case needs them."""
@@ -431,13 +436,13 @@ class _Evaluation:
         self._notes.append(searched.note)
         return searched.coverage
 
-    def _check_beyond(self, worker: Worker, case: Case) -> CaseOutcome:
+    def _check_beyond(self, worker: DeviceWorker, case: Case) -> CaseOutcome:
         return self._converse(worker, case, self._call_budget)
 
-    def _worker(self) -> Worker:
+    def _worker(self) -> DeviceWorker:
         return DeviceWorker(self._settings, self._deadlines, self._on_build, self._time)
 
-    def _check(self, worker: Worker, case: Case) -> CaseOutcome:
+    def _check(self, worker: DeviceWorker, case: Case) -> CaseOutcome:
         start = time.monotonic()
         if case.label == "random" and self._numbers:
             case = at_numbers(self._problem, case, self._numbers)
@@ -464,7 +469,7 @@ class _Evaluation:
         report = replace(outcome.report, seconds=time.monotonic() - start)
         return replace(outcome, report=with_short_texts(report))
 
-    def _explained(self, worker: Worker, outcome: CaseOutcome) -> CaseOutcome:
+    def _explained(self, worker: DeviceWorker, outcome: CaseOutcome) -> CaseOutcome:
         """Return the outcome of a case beyond the budget, judged by the work of half its size.
 
         Half the size gets only the part of the budget that leaves the growth without explanation.
@@ -484,7 +489,7 @@ class _Evaluation:
                 return unexplained(outcome, smaller, self._call_budget)
         return outcome
 
-    def _check_own(self, worker: Worker, case: Case) -> CaseOutcome:
+    def _check_own(self, worker: DeviceWorker, case: Case) -> CaseOutcome:
         """Check the reference's own configuration, at reduced sizes first.
 
         If that result indicates that the submission supports only the native sizes (those in the
@@ -537,7 +542,7 @@ class _Evaluation:
         self._notes += [note] if note else []
         return own_size.with_others_excused(outcomes, problem)
 
-    def _check_cut(self, worker: Worker, case: Case) -> CaseOutcome:
+    def _check_cut(self, worker: DeviceWorker, case: Case) -> CaseOutcome:
         """Check the reference's own configuration at the largest size within a call's budget.
 
         If no size is within the budget, check the smallest size without a budget; only the deadline
@@ -556,7 +561,7 @@ class _Evaluation:
         return _unless_too_small(self._converse(worker, smallest, None), left_out)
 
     def _converse(
-        self, worker: Worker, case: Case, budget: int | None, sample: int | None = None
+        self, worker: DeviceWorker, case: Case, budget: int | None, sample: int | None = None
     ) -> CaseOutcome:
         """Check a case with a worker; `CaseCheck` describes `budget` and `sample`."""
         # The oracle runs on the trusted side. A GPU makes its large cases fast enough.
@@ -616,34 +621,40 @@ class _Evaluation:
             return "removed"
         return None if is_same else "changed"
 
-    def _look_back(self, worker: Worker) -> Coverage | None:
+    def _look_back(self, worker: DeviceWorker) -> Coverage | None:
         """Store the PTX of the run and notes about the run, and return the coverage.
 
         One note counts the memory that was never freed. Another note names the constants that the
         submission reads from the reference.
         """
-        header = worker.request("leaks").header
+        after = self._after(worker)
+        if after is None:
+            return None
         shared = shared_constants(self._problem.tree, worker.source)
-        read = [name for name in header.get("constants", ()) if name in shared]
+        read = [name for name in after.constants if name in shared]
         if read:
             self._notes.append(
                 f"the file does not define {', '.join(read)}: it gets the reference's values, "
                 "because KernelBench executes both files in one namespace"
             )
-        sizes = header.get("leaks", ())
-        if sizes:
+        if after.leaks:
             self._notes.append(
-                f"{len(sizes)} allocations of cudaMalloc were never freed, {sum(sizes)} bytes"
+                f"{len(after.leaks)} allocations of cudaMalloc were never freed, "
+                f"{sum(after.leaks)} bytes"
             )
-        self._ptx = tuple(
-            PtxOfLine(**{**plain, "instructions": tuple(plain["instructions"])})
-            for plain in header.get("lines", {}).get("ptx", ())
-        )
-        return _coverage(header)
+        self._ptx = after.lines.ptx
+        return _coverage(after.lines)
 
-    def _lines_of(self, worker: Worker) -> Coverage | None:
+    def _lines_of(self, worker: DeviceWorker) -> Coverage | None:
         """Return the coverage: the lines of device code that ran in a worker."""
-        return _coverage(worker.request("leaks").header)
+        after = self._after(worker)
+        return _coverage(after.lines) if after else None
+
+    def _after(self, worker: DeviceWorker) -> AfterCalls | None:
+        """Return what is known after a worker's calls; None if the submission does not let go."""
+        with suppress(StepFailed):
+            return worker.look_back()
+        return None
 
     def stopped(self, blank: Report, what: verdict.Stop) -> Report:
         """Return the report of an evaluation that was stopped; it has no result of any case."""
@@ -699,14 +710,9 @@ def _why_too_large(problem: Problem, case: Case) -> str:
     )
 
 
-def _coverage(header: Mapping[str, Any]) -> Coverage | None:
-    lines = header.get("lines")
-    if lines is None or not (lines["reached"] or lines["missed"]):
+def _coverage(lines: Lines) -> Coverage | None:
+    if not (lines.reached or lines.missed):
         # A GPU does not record lines, and the kernels may be in another file.
         return None
-    return Coverage(
-        tuple(lines["reached"]),
-        tuple(lines["missed"]),
-        tuple(lines["unset"]),
-        tuple(BranchCoverage(*branch) for branch in lines["branches"]),
-    )
+    branches = tuple(BranchCoverage(*branch) for branch in lines.branches)
+    return Coverage(lines.reached, lines.missed, lines.unset, branches)

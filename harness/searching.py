@@ -18,7 +18,8 @@ from harness.problems.one_namespace import shared_constants
 from harness.problems.problem import Problem
 from harness.problems.search import Search
 from harness.records.coverage import Coverage
-from harness.worker.supervisor import Worker, WorkerFailure
+from harness.worker.device_worker import DeviceWorker
+from harness.worker.supervisor import StepFailed, WorkerFailure
 
 # Limit of the failures that are returned beside the smallest.
 _MOST_OTHERS = 11
@@ -59,16 +60,16 @@ class SearchRun:
         self,
         problem: Problem,
         seed: int,
-        start: Callable[[], Worker],
-        check: Callable[[Worker, Case], CaseOutcome],
-        lines: Callable[[Worker], Coverage | None],
+        start: Callable[[], DeviceWorker],
+        check: Callable[[DeviceWorker, Case], CaseOutcome],
+        lines: Callable[[DeviceWorker], Coverage | None],
     ) -> None:
         self._problem = problem
         self._seed = seed
         self._start = start
         self._check = check
         self._lines = lines
-        self._worker: Worker | None = None
+        self._worker: DeviceWorker | None = None
         self._stack = ExitStack()
         self._end = 0.0
         self._coverage: Coverage | None = None
@@ -133,11 +134,13 @@ class SearchRun:
             self._coverage = self._coverage.joined(lines) if lines else self._coverage
         return outcome
 
-    def _ready(self) -> Worker:
+    def _ready(self) -> DeviceWorker:
         if self._worker is None:
             self._worker = self._stack.enter_context(self._start())
             own = shared_constants(self._problem.tree, self._worker.source)
-            fault = self._worker.request("import", {"constants": own}).header.get("fault")
-            if fault:
-                raise WorkerFailure("import", "protocol", "the submission cannot be imported again")
+            try:
+                self._worker.import_submission(own)
+            except StepFailed:
+                message = "the submission cannot be imported again"
+                raise WorkerFailure("protocol", message) from None
         return self._worker

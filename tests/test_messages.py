@@ -25,8 +25,8 @@ INSIDE_OTHERS = (
     "device/tensors.py",
     "device/values.py",
     "messages/channel.py",
-    "worker/answers.py",
     "worker/build_service.py",
+    "worker/steps.py",
     # A diagnosis, or the pattern of the failing cases, holds what these say.
     "judging/other_calls.py",
     "judging/pattern.py",

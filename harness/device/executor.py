@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from torch import Tensor
 from harness.device.place import Place
 from harness.device.streams import RealStreams
 from harness.finding import Finding
+from harness.gpu.window import Placed
 from harness.simulator.counters.counters import KernelCounters
 from harness.simulator.execution.chosen import AtRandom, Near
 from harness.simulator.execution.coverage import Lines
@@ -315,16 +316,16 @@ class Device(Protocol):
 class Exchange(Protocol):
     """Memory that the supervisor shares with a device, to pass large tensors."""
 
-    def at(self, handle: str, placed: list[dict[str, Any]]) -> tuple[Tensor, ...]:
+    def at(self, handle: str, placed: Placed) -> tuple[Tensor, ...]:
         """Return the tensors that the supervisor has put into the shared memory.
 
         Args:
             handle: Handle by which the device opens the memory.
-            placed: Offset in bytes, shape and dtype of each tensor.
+            placed: The tensors.
         """
 
-    def put(self, handle: str, tensors: Sequence[Tensor]) -> list[dict[str, Any]]:
-        """Copy tensors into the shared memory; return their offsets in bytes, shapes and dtypes.
+    def put(self, handle: str, tensors: Sequence[Tensor]) -> Placed:
+        """Copy tensors into the shared memory, and return where each of them is.
 
         The supervisor has made the memory large enough.
         """

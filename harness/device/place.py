@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from msgspec import Meta
 from torch import Tensor
 
 from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
@@ -12,6 +14,9 @@ MOST_DIMENSIONS = 64
 """Most dimensions that a tensor may have."""
 # Each size and each stride is less than this.
 _MOST = 1 << 48
+
+_Size = Annotated[int, Meta(ge=0, lt=_MOST)]
+_Sizes = Annotated[tuple[_Size, ...], Meta(max_length=MOST_DIMENSIONS)]
 
 
 @dataclass(frozen=True)
@@ -25,10 +30,11 @@ class Place:
         dtype: Number of the dtype in `DTYPES`.
     """
 
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    dtype: int
+    # Untrusted code sends descriptions in messages; decoding checks their numbers.
+    address: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+    shape: _Sizes
+    strides: _Sizes
+    dtype: Annotated[int, Meta(ge=0)]
 
     @staticmethod
     def of(address: int, tensor: Tensor) -> Place:

@@ -12,15 +12,27 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TypeVar
 
+from msgspec import structs
 from torch import Tensor
 
 from harness.device.main import MOST_BYTES, DeviceArguments
+from harness.device.requests import (
+    ASKED,
+    PROTOCOL,
+    AtPlaces,
+    PutInputs,
+    PutWeights,
+    Read,
+    RunPtxas,
+    Values,
+)
 from harness.gpu.window import WORTHWHILE_BYTES, ExportedMemory, own_window, room_for
-from harness.messages.channel import Channel, Message
+from harness.messages.channel import Answer, Channel, Message
+from harness.messages.protocol import Asked
 from harness.sandbox.confined import Confined, Confinement
 from harness.sandbox.fork_server import FIRST_DESCRIPTOR, Programs
 from harness.sandbox.forked import CannotFork, Forked, fork_servers
@@ -28,8 +40,9 @@ from harness.sandbox.limits import Limits
 from harness.system import codec, interpreter
 from harness.system.shared import Shared
 
-Serve = Callable[[dict[str, Any]], tuple[dict[str, Any], Sequence[Tensor]]]
-"""A function that answers a request that a device sends, given the request's header."""
+A = TypeVar("A")
+Serve = Callable[[RunPtxas], Answer]
+"""A function that answers a device's request to run ptxas."""
 
 MODULE = "harness.device.main"
 """The device process's program."""
@@ -165,61 +178,64 @@ class DeviceClient:
 
         Raises what `Channel.receive` raises.
         """
-        message = self._channel.receive(deadline)
-        self._channel.send(*serve(message.header), deadline=deadline)
+        message = self._channel.receive(ASKED, deadline)
+        self._channel.send(*serve(message.body), deadline=deadline)
 
-    def ask(
+    def ask(self, request: Asked[A], deadline: float, serve: Serve) -> A:
+        """Send the device a request, and return its answer; raises as `Channel` does.
+
+        The device may ask for ptxas before it answers; `serve` answers that. The time that `serve`
+        takes is added to `deadline`, a time of `time.monotonic()`.
+        """
+        return self._exchanged(request, (), deadline, serve).body
+
+    def put(
         self,
-        do: str,
+        request: PutInputs | PutWeights,
+        tensors: Sequence[Tensor],
         deadline: float,
         serve: Serve,
-        tensors: Sequence[Tensor] = (),
-        **header: object,
-    ) -> Message:
-        """Send the device the request `do`, and return its answer; raises as `Channel` does.
-
-        The device may send requests of its own before it answers; `serve` answers them. The time
-        that `serve` takes is added to `deadline`, a time of `time.monotonic()`.
-
-        Tensors of the answer that are on a GPU are valid until this client's next request.
-        """
+    ) -> AtPlaces:
+        """Have the device store tensors, and return where they are; works as `ask`."""
         window, size = self._window, sum(tensor.nbytes for tensor in tensors)
         if window and size >= WORTHWHILE_BYTES:
-            header["placed"] = {"placed": window.put(tensors), "handle": window.handle}
+            placed = window.put(tensors)
+            request = structs.replace(request, placed=placed, handle=window.handle)
             tensors = ()
-        self._channel.send({"do": do, **header}, tensors, deadline)
-        while True:
-            message = self._channel.receive(deadline)
-            if window and "placed" in message.header:
-                placed = message.header.pop("placed")
-                return Message(message.header, window.at(placed))
-            if "ask" not in message.header:
-                return message
-            start = time.monotonic()
-            self._channel.send(*serve(message.header), deadline=deadline)
-            deadline += time.monotonic() - start
+        return self._exchanged(request, tensors, deadline, serve).body
 
     def read(
-        self,
-        deadline: float,
-        serve: Serve,
-        places: Sequence[Mapping[str, Any]],
-        nbytes: int,
-        **header: object,
-    ) -> Message:
-        """Read tensors and a code for the writer of each element; `serve` works as in `ask`.
+        self, request: Read, nbytes: int, deadline: float, serve: Serve
+    ) -> tuple[Values, Sequence[Tensor]]:
+        """Read tensors and a code for the writer of each element; works as `ask`.
+
+        Tensors that are on a GPU are valid until this client's next request.
 
         Args:
+            request: The request.
+            nbytes: Size in bytes of the values and the writers of all tensors together.
             deadline: Time of `time.monotonic()` by which the answer must be complete.
             serve: Function that answers the device's own requests.
-            places: Address, shape, strides and dtype of each tensor, as plain data.
-            nbytes: Size in bytes of the values and the writers of all tensors together.
-            **header: Further keys of the request.
         """
-        if self._window and nbytes >= WORTHWHILE_BYTES:
-            self._window.make_room(room_for(nbytes, 2 * len(places)))
-            header["room"] = self._window.handle
-        return self.ask("read", deadline, serve, (), places=list(places), **header)
+        window = self._window
+        if window and nbytes >= WORTHWHILE_BYTES:
+            window.make_room(room_for(nbytes, 2 * len(request.places)))
+            request = structs.replace(request, room=window.handle)
+        message = self._exchanged(request, (), deadline, serve)
+        placed = message.body.placed
+        return message.body, window.at(placed) if window and placed else message.tensors
+
+    def _exchanged(
+        self, request: Asked[A], tensors: Sequence[Tensor], deadline: float, serve: Serve
+    ) -> Message[A]:
+        self._channel.send(request, tensors, deadline)
+        while True:
+            message = self._channel.receive(PROTOCOL.answers[type(request)], deadline)
+            if not isinstance(message.body, RunPtxas):
+                return message
+            start = time.monotonic()
+            self._channel.send(*serve(message.body), deadline=deadline)
+            deadline += time.monotonic() - start
 
     def close(self) -> None:
         """End the device and close the connections to it."""

@@ -9,16 +9,36 @@ import ctypes
 import selectors
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
+from msgspec import structs
 from torch import Tensor
 
-from harness.device import failure
 from harness.device.calls import Calls, Refused
 from harness.device.executor import Assembler, Executor
+from harness.device.failure import fault_of
 from harness.device.place import Place
-from harness.device.record import Record
+from harness.device.record import Record, Work
+from harness.device.requests import (
+    PROTOCOL,
+    RAN,
+    Accepted,
+    AtPlaces,
+    Begin,
+    End,
+    Evidence,
+    FindLeaks,
+    FindLines,
+    KernelCounts,
+    Leaked,
+    LinesRan,
+    PutInputs,
+    PutWeights,
+    Read,
+    RunPtxas,
+    Trust,
+    Values,
+)
 from harness.device.tensors import NoTensor, put, tensor_at
 from harness.device.values import Malformed
 from harness.device.vast import (
@@ -32,6 +52,8 @@ from harness.finding import Finding
 from harness.messages.channel import DTYPES as MESSAGE_DTYPES
 from harness.messages.channel import Answer, Channel, Disconnected, Message
 from harness.messages.digests import digest
+from harness.messages.faults import Fault
+from harness.messages.protocol import Asked
 from harness.problems.runs import Arrangement
 from harness.problems.vast import Vast
 from harness.simulator.execution.chosen import AtRandom, Near
@@ -55,7 +77,7 @@ class DeviceSession:
     """The device of one worker, which serves the worker's calls and the supervisor's requests.
 
     A worker's step is its import, construction or forward call, for example. The supervisor sends
-    the request `begin` before each step, and `end` after it. The answer to `end` reports what the
+    the request `Begin` before each step, and `End` after it. The answer to `End` reports what the
     device did in the step.
 
     Args:
@@ -88,19 +110,19 @@ class DeviceSession:
         self._inputs: list[Place] = []
         self._arrangement: Arrangement = "contiguous"
         self._weights: list[Place] = []
-        self._before: list[dict[str, Any]] = []
+        self._before: tuple[Work, ...] = ()
         self._malformed = ""
         # Before the first step, the worker asks for the device's properties while it starts.
         self._is_open = True
-        self._steps: Mapping[str, Callable[[Message], Answer]] = {
-            "trust": self._trust,
-            "inputs": self._put_inputs,
-            "weights": self._put_weights,
-            "begin": self._begin,
-            "end": self._end,
-            "read": self._read,
-            "leaks": self._leaks,
-            "lines": self._lines,
+        self._answers: Mapping[type[Asked[Any]], Callable[[Message[Any]], Answer]] = {
+            Trust: self._trust,
+            PutInputs: self._put_inputs,
+            PutWeights: self._put_weights,
+            Begin: self._begin,
+            End: self._end,
+            Read: self._read,
+            FindLeaks: self._leaks,
+            FindLines: self._lines,
         }
 
     def serve(self) -> None:
@@ -174,84 +196,74 @@ class DeviceSession:
     def _serve_trusted(self) -> bool:
         """Answer one request of the supervisor; return False if the connection is closed."""
         try:
-            message = self._control.receive()
-            self._control.send(*self._exchanged(message))
+            message = self._control.receive(PROTOCOL.requests)
+            self._control.send(*self._answers[type(message.body)](message))
         except Disconnected:
             return False
         return True
 
-    def _exchanged(self, message: Message) -> Answer:
-        """Return the answer to a request of the supervisor.
-
-        Large tensors of the request and of the answer are passed in shared GPU memory.
-        """
-        placed, room = (message.header.pop(key, None) for key in ("placed", "room"))
-        if placed and self._exchange:
-            message = Message(message.header, self._exchange.at(**placed))
-        header, tensors = self._steps[message.header["do"]](message)
-        if room and self._exchange and tensors:
-            return {**header, "placed": self._exchange.put(room, tensors)}, ()
-        return header, tensors
+    def _tensors(self, message: Message[PutInputs] | Message[PutWeights]) -> Sequence[Tensor]:
+        """Return the tensors of a request; large ones are in shared GPU memory."""
+        if message.body.placed and self._exchange:
+            return self._exchange.at(message.body.handle, message.body.placed)
+        return message.tensors
 
     def _asked_usage(self, code: DeviceCode) -> Mapping[str, Resources]:
-        self._control.send({"ask": "resources", **asdict(code)})
-        return parse_usage(self._control.receive().header["usage"])
+        self._control.send(RunPtxas(code, "resources"))
+        return parse_usage(self._control.receive(RAN).body.usage)
 
     def _asked_cubin(self, code: DeviceCode) -> bytes:
-        self._control.send({"ask": "cubin", **asdict(code)})
-        return b"".join(bytes(each.numpy()) for each in self._control.receive().tensors)
+        self._control.send(RunPtxas(code, "cubin"))
+        return b"".join(bytes(each.numpy()) for each in self._control.receive(RAN).tensors)
 
-    def _trust(self, message: Message) -> Answer:
+    def _trust(self, message: Message[Trust]) -> Answer:
         """Allow the worker to load the fat binaries whose SHA-256 digests the message lists."""
         if self._trusted is not None:
-            self._trusted.update(message.header["digests"])
-        self._fresh.update(message.header["digests"])
-        return {}, ()
+            self._trusted.update(message.body.digests)
+        self._fresh.update(message.body.digests)
+        return Accepted(), ()
 
-    def _put_inputs(self, message: Message) -> Answer:
+    def _put_inputs(self, message: Message[PutInputs]) -> Answer:
         """Copy inputs of a forward call to the device, and return their addresses and layouts.
 
         The memory of the last inputs is used again if the new inputs have the same shapes and
-        dtypes and all are contiguous. The request can ask for new memory instead. If a vast input
-        (very large, and stored only in part) does not fit, the answer's key `no_room` has the
-        reason.
+        dtypes and all are contiguous. The request can ask for new memory instead.
         """
-        arrangement = message.header["arrangement"]
-        fits = arrangement == self._arrangement == "contiguous"
+        asked, tensors = message.body, self._tensors(message)
+        fits = asked.arrangement == self._arrangement == "contiguous"
         fits = fits and [(place.shape, DTYPES[place.dtype]) for place in self._inputs] == [
-            (tuple(value.shape), value.dtype) for value in message.tensors
+            (tuple(value.shape), value.dtype) for value in tensors
         ]
-        self._arrangement = arrangement
-        vast = _vast(message)
-        if vast:
+        self._arrangement = asked.arrangement
+        if asked.vast:
             self._drop(self._inputs)
             self._inputs = []
             try:
-                self._inputs = [self._put_vast(value, vast) for value in message.tensors]
+                self._inputs = [self._put_vast(value, asked.vast) for value in tensors]
             except OutOfDeviceMemory as error:
-                return {"no_room": str(error)}, ()
+                return AtPlaces(no_room=str(error)), ()
         # New values at the same addresses make a cached result wrong that is found by address.
         # Inputs in new memory make an address wrong that was kept from an earlier call.
-        elif fits and not message.header["in_new_memory"]:
-            for place, value in zip(self._inputs, message.tensors, strict=True):
+        elif fits and not asked.in_new_memory:
+            for place, value in zip(self._inputs, tensors, strict=True):
                 tensor_at(self._memory, place).copy_(value)
         else:
             self._drop(self._inputs)
-            skipped = message.header.get("skipped") or [0] * len(message.tensors)
+            skipped = asked.skipped or [0] * len(tensors)
             self._inputs = [
-                self._put(value, arrangement, before)
-                for value, before in zip(message.tensors, skipped, strict=True)
+                self._put(value, asked.arrangement, before)
+                for value, before in zip(tensors, skipped, strict=True)
             ]
-        return {"places": list(map(asdict, self._inputs))}, ()
+        return AtPlaces(tuple(self._inputs)), ()
 
-    def _put_weights(self, message: Message) -> Answer:
+    def _put_weights(self, message: Message[PutWeights]) -> Answer:
         """Copy the model's new weights to the device, and return their addresses and layouts.
 
         The worker then copies them to its parameters.
         """
         self._drop(self._weights)
-        self._weights = [self._put(value) for value in message.tensors]
-        return {"places": list(map(asdict, self._weights))}, ()
+        self._weights = [self._put(value) for value in self._tensors(message)]
+        return AtPlaces(tuple(self._weights)), ()
 
     def _put(
         self, value: Tensor, arrangement: Arrangement = "contiguous", skipped: int = 0
@@ -283,24 +295,22 @@ class DeviceSession:
         allocation = self._memory.find(place.address)
         return allocation.start if allocation else place.address
 
-    def _begin(self, message: Message) -> Answer:
+    def _begin(self, message: Message[Begin]) -> Answer:
         """Begin a step: from now on, answer the worker's calls and record them for this step."""
-        self._before = self._work()
+        asked = message.body
+        self._before = self._record.take()
         self._fresh.clear()
         self._calls.exceeds_grid = False
         self._is_open = True
-        schedule = message.header.get("schedule")
-        self._device.reorder(schedule)
-        self._calls.streams.begin(
-            is_reversed=schedule is not None, is_timed=bool(message.header.get("timing"))
-        )
-        self._device.allow(message.header.get("budget"))
-        self._work_on(_vast(message), message.header.get("sample"))
-        if message.header.get("counting"):
+        self._device.reorder(asked.schedule)
+        self._calls.streams.begin(is_reversed=asked.schedule is not None, is_timed=asked.timing)
+        self._device.allow(asked.budget)
+        self._work_on(asked.vast, asked.sample)
+        if asked.counting:
             self._device.start_counting()
-        if message.header.get("timing"):
+        if asked.timing:
             self._device.start_timing()
-        return {}, ()
+        return Accepted(), ()
 
     def _work_on(self, vast: Vast | None, sample: int | None = None) -> None:
         """Select where later allocations occupy memory, and which blocks of launches run.
@@ -320,7 +330,7 @@ class DeviceSession:
         numbers = vast.output_starts if vast and vast.along == 0 else ()
         self._device.work_near(Near(vast.places, numbers) if vast else None)
 
-    def _end(self, message: Message) -> Answer:
+    def _end(self, message: Message[End]) -> Answer:
         """End a step, and return what the device did in it.
 
         The answer has digests of the inputs and parameters as they are after the step.
@@ -330,38 +340,34 @@ class DeviceSession:
         share_of_blocks = self._device.share_of_blocks
         self._work_on(None)
         milliseconds = self._timed()
-        header: dict[str, Any] = {
-            "milliseconds": milliseconds,
-            "malformed": self._malformed,
-            "work": {"before": self._before, "during": self._work()},
-            "spent": self._device.spent,
-            "broken_by": self._device.broken_by,
-            "exceeds_grid": self._calls.exceeds_grid,
-            "share_of_blocks": share_of_blocks,
-            **self._observed(),
-        }
-        header["findings"] += map(asdict, left)
-        if header["broken_by"]:
+        during, spent, broken_by = self._record.take(), self._device.spent, self._device.broken_by
+        findings, failure = self._observed()
+        evidence = Evidence(
+            self._before,
+            during,
+            (*findings, *left),
+            failure,
+            broken_by,
+            self._malformed,
+            self._calls.exceeds_grid,
+            spent,
+            milliseconds,
+            share_of_blocks,
+        )
+        if broken_by:
             # Nothing can read the device's memory any more.
-            return {**header, "inputs": [], "weights": {}}, ()
-        vast = _vast(message)
-        header["inputs"] = [digest(self._input_at(place, vast)) for place in self._inputs]
-        if vast:
+            return evidence, ()
+        asked = message.body
+        inputs = tuple(digest(self._input_at(place, asked.vast)) for place in self._inputs)
+        if asked.vast:
             # Later steps take digests of whole inputs, which sparse memory cannot give.
             self._drop(self._inputs)
             self._inputs = []
-        header["weights"] = {
-            name: self._digest(_place(plain))
-            for name, plain in message.header["parameters"].items()
-        }
+        weights = {name: self._digest(place) for name, place in asked.parameters.items()}
         counted = self._device.counted()
-        if counted:
-            usage = self._device.resources()
-            header["kernels"] = [
-                {"counters": asdict(counters), "resources": name in usage and asdict(usage[name])}
-                for name, counters in counted.items()
-            ]
-        return header, ()
+        usage = self._device.resources() if counted else {}
+        kernels = tuple(KernelCounts(each, usage.get(name)) for name, each in counted.items())
+        return structs.replace(evidence, inputs=inputs, weights=weights, kernels=kernels), ()
 
     def _end_streams(self) -> Iterator[Finding]:
         """End the step on all streams.
@@ -382,16 +388,15 @@ class DeviceSession:
         except RuntimeError:  # a kernel has broken the device, which `broken_by` reports
             return 0.0
 
-    def _observed(self) -> dict[str, Any]:
+    def _observed(self) -> tuple[Sequence[Finding], Fault | None]:
         """Return the device's findings since the last call, and any error that stopped it."""
-        header: dict[str, Any] = {}
+        failure = None
         try:
             seen = self._device.observe()
         except BaseException as error:
-            header["failure"] = failure.describe(error)
+            failure = fault_of(error)
             seen = self._device.observe()
-        header["findings"] = list(map(asdict, (*seen, *self._calls.observe())))
-        return header
+        return (*seen, *self._calls.observe()), failure
 
     def _input_at(self, place: Place, vast: Vast | None) -> Tensor:
         """Return an input's values; for a vast input, only the values that are stored in memory."""
@@ -416,49 +421,32 @@ class DeviceSession:
         except NoTensor as error:
             return str(error)
 
-    def _read(self, message: Message) -> Answer:
+    def _read(self, message: Message[Read]) -> Answer:
         """Return the values of tensors that the worker named, and a code for each element's writer.
 
-        For a vast (very large) output, only the parts that are stored are returned. `serials` in
-        the answer are the serial numbers of the tensors' allocations.
+        For a vast (very large) output, only the parts that are stored are returned.
         """
-        vast = _vast(message)
+        asked = message.body
         tensors: list[Tensor] = []
         serials: list[int | None] = []
-        for plain in message.header["places"]:
-            place = _place(plain)
+        for place in asked.places:
             try:
-                value, writers = self._output_at(place, vast)
+                value, writers = self._output_at(place, asked.vast)
                 if value.dtype not in MESSAGE_DTYPES.values():
                     raise NoTensor(f"a tensor of {value.dtype} cannot be sent")
                 tensors += [value, writers]
             except NoTensor as error:
-                return {"wrong": str(error)}, ()
+                return Values(wrong=str(error)), ()
             found = None if place.is_empty else self._memory.find(place.address)
             serials.append(found.serial if found else None)
-        return {"serials": serials}, tensors
+        if asked.room and self._exchange and tensors:
+            return Values(tuple(serials), placed=self._exchange.put(asked.room, tensors)), ()
+        return Values(tuple(serials)), tensors
 
-    def _leaks(self, _: Message) -> Answer:
+    def _leaks(self, _: Message[FindLeaks]) -> Answer:
         """Return the sizes in bytes of the allocations that host code made and did not free."""
-        return {"leaks": [allocation.size for allocation in self._memory.leaks()]}, ()
+        return Leaked(tuple(allocation.size for allocation in self._memory.leaks())), ()
 
-    def _lines(self, message: Message) -> Answer:
+    def _lines(self, message: Message[FindLines]) -> Answer:
         """Return which lines of a source file's device code have run, and which have not."""
-        return asdict(self._device.lines(message.header["file"])), ()
-
-    def _work(self) -> list[dict[str, Any]]:
-        return list(map(asdict, self._record.take()))
-
-
-def _vast(message: Message) -> Vast | None:
-    """Return the description of a request's vast (partly stored) inputs; None if none are vast."""
-    plain = message.header.get("vast")
-    return Vast(**{key: _plain(value) for key, value in plain.items()}) if plain else None
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _place(plain: Mapping[str, Any]) -> Place:
-    return Place(plain["address"], tuple(plain["shape"]), tuple(plain["strides"]), plain["dtype"])
+        return LinesRan(self._device.lines(message.body.file)), ()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from harness.gpu.driver import Driver, tensor_at
-from harness.messages.channel import DTYPES
+from harness.messages.channel import DTYPES, NAMES
 from harness.system.shared import Shared
 
 WORTHWHILE_BYTES = 16 << 20
@@ -17,10 +17,25 @@ WORTHWHILE_BYTES = 16 << 20
 
 # Tensors start at multiples of this, as in torch's own allocator.
 _STEP = 512
-_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
-Placed = list[dict[str, Any]]
-"""Plain data with the offset in bytes, the shape and the dtype of each tensor in a window."""
+
+@dataclass(frozen=True)
+class PlacedTensor:
+    """A tensor in a window of GPU memory.
+
+    Attributes:
+        offset: Offset of the first byte from the start of the window.
+        shape: Size of each dimension.
+        dtype: Name of the dtype, such as "float32".
+    """
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+Placed = tuple[PlacedTensor, ...]
+"""The tensors in a window."""
 
 
 class ExportedMemory:
@@ -115,28 +130,26 @@ def end_of(tensors: Sequence[Tensor]) -> int:
 
 
 def _copied(address: int, tensors: Sequence[Tensor], behind: int = 0) -> Placed:
-    placed: Placed = []
+    placed: list[PlacedTensor] = []
     offset = behind
     for tensor in tensors:
         if tensor.numel():
             there = tensor_at(address + offset, (tensor.nbytes,), torch.uint8)
             there.view(tensor.dtype).view(tensor.shape).copy_(tensor)
-        placed.append(
-            {"offset": offset, "shape": list(tensor.shape), "dtype": _NAMES[tensor.dtype]}
-        )
+        placed.append(PlacedTensor(offset, tuple(tensor.shape), NAMES[tensor.dtype]))
         offset += -(-tensor.nbytes // _STEP) * _STEP
     torch.cuda.synchronize()
-    return placed
+    return tuple(placed)
 
 
 def _tensors(address: int, placed: Placed) -> tuple[Tensor, ...]:
     found = []
     for each in placed:
-        dtype, shape = DTYPES[each["dtype"]], tuple(each["shape"])
-        nbytes = torch.Size(shape).numel() * dtype.itemsize
+        dtype = DTYPES[each.dtype]
+        nbytes = torch.Size(each.shape).numel() * dtype.itemsize
         if not nbytes:
-            found.append(torch.empty(shape, dtype=dtype, device="cuda"))
+            found.append(torch.empty(each.shape, dtype=dtype, device="cuda"))
             continue
-        data = tensor_at(address + each["offset"], (nbytes,), torch.uint8)
-        found.append(data.view(dtype).view(shape))
+        data = tensor_at(address + each.offset, (nbytes,), torch.uint8)
+        found.append(data.view(dtype).view(each.shape))
     return tuple(found)

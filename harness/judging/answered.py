@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,14 +14,15 @@ from harness.device.executor import KERNEL
 from harness.device.record import IN_MODULES
 from harness.judging import verdict
 from harness.judging.conversation import StepFault
-from harness.judging.integrity import Judged, judge_work, work_from
+from harness.judging.integrity import Judged, judge_work
 from harness.judging.operator_work import Operands, judge_operators
-from harness.messages.channel import Message
 from harness.problems.grid import Case
 from harness.problems.instance import ModelInstance
 from harness.problems.operations import ReferenceOperation, operations_of, operations_with
 from harness.problems.problem import Problem
 from harness.problems.values import Values, runs_for, values_for
+from harness.worker.device_worker import Called
+from harness.worker.steps import ClaimedOutput
 
 _TENSOR = "torch.Tensor"
 
@@ -44,22 +44,21 @@ class Output:
     address: int
 
 
-def wrong_kind(answer: Message, outputs: int | None) -> str | None:
+def wrong_kind(called: Called, outputs: int | None) -> str | None:
     """Return what is wrong with the type, number or memory of a call's outputs, or None.
 
     Args:
-        answer: The worker's answer to a forward call.
+        called: The forward call.
         outputs: Number of tensors in the tuple that the reference returns; None if it returns one
             tensor (`Problem.outputs`).
     """
-    header = answer.header
-    if header.get("wrong"):
-        return f"the output is not in the device's memory: {header['wrong']}"
-    kind, told = header["type"], header["outputs"]
+    if called.wrong:
+        return f"the output is not in the device's memory: {called.wrong}"
+    kind, told = called.kind, called.outputs
     if outputs is None:
         is_one = kind == _TENSOR and len(told) == 1
         wrong = _wrong(told[0]) if is_one else f"forward returned {kind}, not a tensor"
-        return wrong or _not_sent(answer)
+        return wrong or _not_sent(called)
     if kind == _TENSOR or len(told) != outputs:
         given = "one tensor" if kind == _TENSOR else f"{kind} of {len(told)}"
         return f"forward returned {given}, not a tuple of {outputs} tensors"
@@ -67,34 +66,34 @@ def wrong_kind(answer: Message, outputs: int | None) -> str | None:
         wrong = _wrong(each)
         if wrong:
             return f"output {number}: {wrong}"
-    return _not_sent(answer)
+    return _not_sent(called)
 
 
-def _wrong(told: Mapping[str, Any]) -> str:
+def _wrong(told: ClaimedOutput) -> str:
     """Return what is wrong with the type, device or memory of one output, or ""."""
-    if told["type"] != _TENSOR:
-        return f"forward returned {told['type']}, not a tensor"
-    if told["device"] != "cuda":
-        return f"the output is on {told['device']}, not on cuda"
-    return f"the output shares memory with {told['shares']}" if told["shares"] else ""
+    if told.kind != _TENSOR:
+        return f"forward returned {told.kind}, not a tensor"
+    if told.device != "cuda":
+        return f"the output is on {told.device}, not on cuda"
+    return f"the output shares memory with {told.shares}" if told.shares else ""
 
 
-def _not_sent(answer: Message) -> str | None:
-    return None if answer.tensors else "forward's output was not sent"
+def _not_sent(called: Called) -> str | None:
+    return None if called.values else "forward's output was not sent"
 
 
-def outputs_of(answer: Message) -> Sequence[Output]:
-    """Return the outputs in an answer that `wrong_kind` accepts.
+def outputs_of(called: Called) -> Sequence[Output]:
+    """Return the outputs of a call that `wrong_kind` accepts.
 
     Raises:
         StepFault: The answer lacks the writers of an output's elements, which the device always
             sends.
     """
-    values, writers = answer.tensors[::2], answer.tensors[1::2]
+    values, writers = called.values, called.writers
     if [each.shape for each in values] != [each.shape for each in writers]:
         message = "the worker sent an output without saying which kernel or operator wrote it"
         raise StepFault(verdict.Stop("error", message))
-    addresses = [each["place"]["address"] for each in answer.header["outputs"]]
+    addresses = [each.place.address for each in called.outputs if each.place]
     return [Output(*each) for each in zip(values, writers, addresses, strict=True)]
 
 
@@ -127,7 +126,7 @@ class OwnWork:
 
     def judge(
         self,
-        answer: Message,
+        called: Called,
         outputs: Sequence[Output],
         operands: Operands,
         *,
@@ -137,7 +136,7 @@ class OwnWork:
         """Judge whether the submission's own kernels did the work of one call.
 
         Args:
-            answer: The worker's answer, with the device's record of operators, kernels and copies.
+            called: The call, with the device's record of operators, kernels and copies.
             outputs: The outputs of the call; several are flattened and judged as one tensor.
             operands: Sizes in bytes of the call's inputs and weights.
             is_dense: True if an element that the submission's kernels did not write is a sign that
@@ -149,7 +148,7 @@ class OwnWork:
             output = torch.cat([each.value.flatten() for each in outputs])
             writers = torch.cat([each.writers.flatten() for each in outputs])
         written = writers if is_dense else None
-        during, before = (work_from(answer.header["work"][name]) for name in ("during", "before"))
+        during, before = called.evidence.during, called.before
         if is_first:
             # Device code for the sizes at hand may be built in the first call, which sees them
             # first.

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,7 +36,6 @@ from harness.judging.picture import WrongOutput
 from harness.judging.repetition import Repetition
 from harness.judging.sample import as_parts, caused_alone, why_untold
 from harness.judging.vast import describe_missing_parts, judge_parts
-from harness.messages.channel import Message
 from harness.messages.digests import digest
 from harness.problems.grid import OWN, Case
 from harness.problems.problem import Problem
@@ -58,10 +56,10 @@ from harness.problems.vast import VAST
 from harness.records.comparison import PRECISIONS, Comparison, Mismatch, Precision
 from harness.records.findings import describe_finding, failing_findings, merge_findings
 from harness.records.report import CaseReport, not_run
-from harness.simulator.counters.totals import KernelProfile, Totals, kernel_profile, totals
+from harness.simulator.counters.totals import KernelProfile, Totals, totals
 from harness.simulator.native.bindings import UNWRITTEN
-from harness.worker.answers import findings_of
-from harness.worker.supervisor import Step, Worker, WorkerFailure
+from harness.worker.device_worker import Called, DeviceWorker, ForwardCall
+from harness.worker.supervisor import WorkerFailure
 
 # The schedule of blocks and warps on the simulator for a call that repeats another one.
 _OTHER_SCHEDULE = 5
@@ -135,7 +133,7 @@ class CaseCheck:
         self,
         problem: Problem,
         case: Case,
-        worker: Worker,
+        worker: DeviceWorker,
         oracle_device: torch.device,
         budget: int | None = None,
         own: Problem | None = None,
@@ -261,12 +259,12 @@ class CaseCheck:
                     if self._is_amiss or not self._takes(call, values):
                         return
                     continue
-                answer = self._forward(call, values)
-                aside.start(self._judge, call, values, answer, self._weights)
+                called = self._forward(call, values)
+                aside.start(self._judge, call, values, called, self._weights)
                 if self._is_on_gpu:
                     # Values may take gigabytes, so those of two calls are not kept at once.
                     aside.finish()
-                    del values, answer
+                    del values, called
             aside.finish()
 
     def _bearable_calls(self) -> Iterator[Call]:
@@ -305,12 +303,12 @@ class CaseCheck:
         first = values_for(self._problem, self._case, run).weights
         self._drawn[run.weights] = first
         elements = sum(weight.numel() for weight in first.values())
-        answer = self._conversation.construct(elements=elements)
-        self._findings += findings_of(answer)
-        self._alike = self._conversation.match(first, answer, lambda: unused_weights(self._problem))
+        model = self._conversation.construct(elements=elements)
+        self._findings += model.findings
+        self._alike = self._conversation.match(first, model, lambda: unused_weights(self._problem))
 
-    def _forward(self, call: Call, values: Values) -> Message:
-        """Make a forward call, and return the worker's answer without judging the outputs."""
+    def _forward(self, call: Call, values: Values) -> Called:
+        """Make a forward call, without judging the outputs."""
         # Kernels are counted in calls that are judged, since a call that is not judged could do
         # less. A repeated call is counted too, since a submission that caches its outputs does less
         # there.
@@ -321,28 +319,29 @@ class CaseCheck:
         # Atomic sums of floats may have another result in another order of blocks and warps. The
         # counters of two calls in different orders may differ too, where blocks wait for others.
         is_in_other_order = call.kind == "again" or call is self._repetition.control
-        how: dict[str, Any] = {"schedule": _OTHER_SCHEDULE} if is_in_other_order else {}
         # If the inputs never moved, a captured graph that replays old addresses would pass.
         # The call that is compared with a repeated one differs from it in one number alone.
         is_moved = call.kind == "touched" and call is not self._repetition.control
-        how["in_new_memory"] = is_moved
-        how["is_last"] = call is self._calls[-1]
-        how["budget"] = self._budget
-        how["arrangement"] = call.arrangement
-        how["sample"] = self._sample
-        if vast := vast_of(self._problem, self._case, call.arrangement):
-            how["vast"] = vast
-            how["budget"] = _MOST_OF_VAST
-        step: Step = "profile" if counted else "forward"
+        vast = vast_of(self._problem, self._case, call.arrangement)
+        how = ForwardCall(
+            counting=counted,
+            in_new_memory=is_moved,
+            arrangement=call.arrangement,
+            vast=vast,
+            schedule=_OTHER_SCHEDULE if is_in_other_order else None,
+            budget=_MOST_OF_VAST if vast else self._budget,
+            sample=self._sample,
+            is_last=call is self._calls[-1],
+        )
         self._current = call, values
-        answer = self._conversation.ask(step, how, values.inputs, elements=self._output_elements())
-        self._spent += answer.header.get("spent", 0)
+        called = self._conversation.call(how, values.inputs, elements=self._output_elements())
+        self._spent += called.evidence.spent
         if counted:
-            kernels = _counted(answer)
+            kernels = called.kernels
             self._kernels = kernels if is_first else self._kernels
             found = self._judge_counters(call, totals(kernels))
-            self._take_work(found, findings_of(answer))
-        return answer
+            self._take_work(found, called.findings)
+        return called
 
     def _judge_counters(self, call: Call, counted: Totals) -> tuple[Finding, ...]:
         """Judge the arithmetic of a call; add a further call if a repeated call did less."""
@@ -357,28 +356,28 @@ class CaseCheck:
         return (*found, *kept)
 
     def _judge(
-        self, call: Call, values: Values, answer: Message, digests: Mapping[str, str]
+        self, call: Call, values: Values, called: Called, digests: Mapping[str, str]
     ) -> None:
-        """Judge the worker's answer to a call, and store what is wrong with it.
+        """Judge what a call has returned, and store what is wrong with it.
 
         Args:
             call: The call.
             values: Weights and inputs of the call.
-            answer: The worker's answer to it.
+            called: What it has returned.
             digests: Digests of the weights that the worker had during the call, by ModelNew's
                 names.
         """
-        is_whole = answer.header["share_of_blocks"] == 1.0
-        found = findings_of(answer) if is_whole else caused_alone(findings_of(answer))
+        is_whole = called.is_whole
+        found = called.findings if is_whole else caused_alone(called.findings)
         self._take(found)
-        self._findings += changed_values(answer.header, values.inputs, digests)
-        fault = wrong_kind(answer, self._problem.outputs)
+        self._findings += changed_values(called.evidence, values.inputs, digests)
+        fault = wrong_kind(called, self._problem.outputs)
         if fault:
             self._faults.append(fault)
             return
-        outputs = outputs_of(answer)
+        outputs = outputs_of(called)
         if not is_whole:
-            if why := why_untold(answer.header, outputs):
+            if why := why_untold(called.evidence, outputs):
                 raise StepFault(verdict.Stop("not run", f"not run: in a sample of blocks, {why}"))
             outputs = [as_parts(output) for output in outputs]
         is_first = not self._comparisons
@@ -399,7 +398,7 @@ class CaseCheck:
             self._compare_bits(call, outputs)
         # An output without elements needs no work, and so no kernel.
         if all(output.value.numel() for output in outputs):
-            self._judge_work(call, values, answer, outputs, found, is_whole=is_whole)
+            self._judge_work(call, values, called, outputs, found, is_whole=is_whole)
 
     def _judge_output(
         self,
@@ -474,8 +473,8 @@ class CaseCheck:
             return True
         before, other, fallback = list(self._findings), self._other, self._fallback
         try:
-            answer = self._forward(call, values)
-            self._judge(call, values, answer, self._weights)
+            called = self._forward(call, values)
+            self._judge(call, values, called, self._weights)
             told, can_follow = "the output is wrong", True
         except StepFault as fault:
             if is_promised and not fault.stop.is_refusal:
@@ -503,13 +502,13 @@ class CaseCheck:
         """
         told: Finding | str | None
         try:
-            answer = self._forward(call, values)
+            called = self._forward(call, values)
         except StepFault as fault:
             told = _failed_alone(fault.findings)
             if told is None and call.arrangement != "rows" and is_promised:
                 told = _error_of(fault.stop)
         else:
-            told = _failed_alone(findings_of(answer)) or self._wrong_parts(call, values, answer)
+            told = _failed_alone(called.findings) or self._wrong_parts(call, values, called)
         if told is None:
             return True
         words = WORDS[call.arrangement]
@@ -523,21 +522,20 @@ class CaseCheck:
             self._faults.append(f"{words}: {told}")
         return False
 
-    def _wrong_parts(self, call: Call, values: Values, answer: Message) -> str | None:
+    def _wrong_parts(self, call: Call, values: Values, called: Called) -> str | None:
         """Return what is wrong with the output of a call with a vast input (`VAST`), or None.
 
         Only a few parts of that output exist in memory, and only these are checked.
         """
         vast = vast_of(self._problem, self._case, call.arrangement)
-        told = answer.header["outputs"]
-        shape = tuple(told[0]["place"]["shape"]) if len(told) == 1 and told[0]["place"] else ()
+        places = [each.place for each in called.outputs]
+        shape = places[0].shape if len(places) == 1 and places[0] else ()
         if vast and shape and shape != vast.output_shape:
             return f"the output has shape {shape}, not {vast.output_shape}"
-        if wrong := wrong_kind(answer, self._problem.outputs):
+        if wrong := wrong_kind(called, self._problem.outputs):
             return wrong
-        (output,) = outputs_of(answer)
-        is_whole = answer.header["share_of_blocks"] == 1.0
-        if vast and (missing := describe_missing_parts(output, vast, is_whole=is_whole)):
+        (output,) = outputs_of(called)
+        if vast and (missing := describe_missing_parts(output, vast, is_whole=called.is_whole)):
             return missing
         judged = judge_parts(self._problem, self._case, call.run, values, output)
         return judged.mismatch.message if judged.mismatch else None
@@ -566,7 +564,7 @@ class CaseCheck:
         self,
         call: Call,
         values: Values,
-        answer: Message,
+        called: Called,
         outputs: Sequence[Output],
         found: Sequence[Finding],
         *,
@@ -580,7 +578,7 @@ class CaseCheck:
         is_dense = is_dense and self._own_work.is_told_by_writers(values, outputs)
         operands = Operands.of(values.inputs, values.weights.values())
         judged = self._own_work.judge(
-            answer, outputs, operands, is_dense=is_dense, is_first=is_first
+            called, outputs, operands, is_dense=is_dense, is_first=is_first
         )
         self._keep_work(judged, found)
 
@@ -830,16 +828,3 @@ def _tells_bits(call: Call) -> bool:
 
 def _short(error: float | None) -> float | None:
     return None if error is None else float(f"{error:.4g}")
-
-
-def _counted(answer: Message) -> tuple[KernelProfile, ...]:
-    """Return the counters of each kernel in a worker's answer.
-
-    Raises:
-        StepFault: The counters do not have the form of `KernelProfile`.
-    """
-    try:
-        return tuple(map(kernel_profile, answer.header["kernels"]))
-    except (KeyError, TypeError, ValueError):
-        message = "the worker sent invalid counters"
-        raise StepFault(verdict.Stop("error", message)) from None

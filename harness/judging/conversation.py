@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
+from msgspec import structs
 from torch import Tensor
 
+from harness.device.record import Work
 from harness.finding import Finding
 from harness.judging import verdict
 from harness.judging.weights import WeightPlace, WeightsMismatchError, match_weights
-from harness.messages.channel import MAX_TENSOR_BYTES, Message
+from harness.messages.channel import MAX_TENSOR_BYTES
 from harness.messages.digests import digest
 from harness.problems.grid import Case
 from harness.problems.one_namespace import shared_in
 from harness.problems.problem import Problem
 from harness.problems.surroundings import move_for, multiprocessors_for
 from harness.problems.values import initialisation_seed
-from harness.worker.answers import findings_of
-from harness.worker.supervisor import Step, Worker
+from harness.worker.device_worker import Called, Constructed, DeviceWorker, ForwardCall
+from harness.worker.steps import Construct
+from harness.worker.supervisor import StepFailed
 
 # Bytes that an answer may have for each expected element: a number of any dtype, a byte that says
 # what wrote it, and more elements than expected. The slack lets a mistake return any small output.
@@ -51,74 +55,74 @@ class Conversation:
         places: ModelNew's parameter for each of the reference's weights; None before `match`.
     """
 
-    def __init__(self, worker: Worker, problem: Problem, case: Case) -> None:
+    def __init__(self, worker: DeviceWorker, problem: Problem, case: Case) -> None:
         self._worker = worker
         self._case = case
-        self._constants = {"constants": shared_in(problem, case, worker.source)}
+        self._constants = shared_in(problem, case, worker.source)
         self.places: Mapping[str, WeightPlace] | None = None
-        # The device's work while weights were set, as plain data.
-        self._before: list[Mapping[str, Any]] = []
+        # The device's work while weights were set.
+        self._before: Sequence[Work] = ()
 
     @property
     def source(self) -> str:
         """The text of the submission's file."""
         return self._worker.source
 
-    def ask(
-        self,
-        step: Step,
-        header: Mapping[str, Any],
-        tensors: Sequence[Tensor] = (),
-        *,
-        elements: int = 0,
-        seconds: float | None = None,
-    ) -> Message:
-        """Have the worker do one step, such as `construct` or `forward`.
+    def import_submission(self) -> None:
+        """Have the worker import the submission.
 
-        Args:
-            step: Name of the step.
-            header: Plain data for the step.
-            tensors: Tensors for the step.
-            elements: Approximate number of elements in a right answer.
-            seconds: Deadline in seconds; None for the step's usual one.
-
-        Returns:
-            The worker's answer.
-
-        Raises:
-            StepFault: The worker answered that the step raised an exception.
+        Raises (as every step does):
+            StepFault: The step raised an exception.
             WorkerFailure: The worker died, took too long, or sent an invalid answer.
         """
-        most = _MORE_ELEMENTS * elements + _SLACK_BYTES
-        answer = self._worker.request(step, dict(header), tensors, seconds, max_tensor_bytes=most)
-        if "fault" in answer.header:
-            stop = verdict.stop_for_fault(answer.header["fault"], self._case, step)
-            raise StepFault(stop, findings_of(answer))
-        if work := answer.header.get("work"):
-            work["before"], self._before = [*self._before, *work["before"]], []
-        return answer
+        with self._faults(is_call=False):
+            self._worker.import_submission(self._constants)
 
-    def import_submission(self) -> None:
-        """Have the worker import the submission; raise as `ask` does."""
-        self.ask("import", self._constants)
-
-    def construct(self, *, elements: int = 0) -> Message:
-        """Have the worker construct the model; raise as `ask` does.
+    def construct(self, *, elements: int = 0) -> Constructed:
+        """Have the worker construct the model; raise as `import_submission` does.
 
         Args:
             elements: Approximate number of elements in the model's weights.
         """
-        seed, call = initialisation_seed(self._case), self._case.constructor_call
-        header = {
-            "positional": list(call.positional),
-            "named": dict(call.named),
-            "numbers": sorted(self._case.numbers.items()),
-            "multiprocessors": self._multiprocessors(),
-            "move": move_for(self._case),
-            **self._constants,
-            "seed": seed,
-        }
-        return self.ask("construct", header, elements=elements)
+        asked = structs.replace(
+            Construct.of(self._case.constructor_call),
+            numbers=self._case.numbers,
+            multiprocessors=self._multiprocessors(),
+            move=move_for(self._case),
+            constants=self._constants,
+            seed=initialisation_seed(self._case),
+        )
+        with self._faults(is_call=False):
+            return self._worker.construct(asked, _most_bytes(elements))
+
+    def call(
+        self,
+        how: ForwardCall,
+        inputs: Sequence[Tensor],
+        *,
+        elements: int,
+        seconds: float | None = None,
+    ) -> Called:
+        """Have the worker call the model; raise as `import_submission` does.
+
+        Args:
+            how: How the call is made.
+            inputs: The inputs.
+            elements: Approximate number of elements in right outputs.
+            seconds: Deadline in seconds; None for the usual one of a step.
+        """
+        with self._faults(is_call=True):
+            called = self._worker.call(how, inputs, _most_bytes(elements), seconds)
+        before, self._before = self._before, ()
+        return replace(called, before=(*before, *called.before))
+
+    @contextmanager
+    def _faults(self, *, is_call: bool) -> Iterator[None]:
+        try:
+            yield
+        except StepFailed as failed:
+            stop = verdict.stop_for_fault(failed.fault, self._case, is_call=is_call)
+            raise StepFault(stop, failed.findings) from None
 
     def _multiprocessors(self) -> int | None:
         """Return how many multiprocessors the device is to report; None for its usual number.
@@ -130,14 +134,14 @@ class Conversation:
     def match(
         self,
         weights: Mapping[str, Tensor],
-        constructed: Message,
+        constructed: Constructed,
         unused: Callable[[], Collection[str]],
     ) -> bool:
         """Find ModelNew's parameter for each of the reference's weights.
 
         Args:
             weights: The weights as the reference initialises them.
-            constructed: The answer to `construct`.
+            constructed: The result of `construct`.
             unused: Function that returns the names of the weights that may be missing, as in
                 `match_weights`.
 
@@ -147,7 +151,7 @@ class Conversation:
         Raises:
             StepFault: A weight that an output depends on has no counterpart.
         """
-        theirs = dict(zip(constructed.header["names"], constructed.tensors, strict=True))
+        theirs = constructed.weights
         try:
             self.places = match_weights(weights, theirs, unused)
         except WeightsMismatchError as error:
@@ -158,7 +162,7 @@ class Conversation:
         )
 
     def send_weights(self, weights: Mapping[str, Tensor]) -> dict[str, str]:
-        """Copy the reference's weights into the model; raise as `ask` does.
+        """Copy the reference's weights into the model; raise as `import_submission` does.
 
         A submission can run code of its own in this step, such as a method of its parameters. What
         its device does then counts as work before the next call.
@@ -173,7 +177,11 @@ class Conversation:
         if self.places is not None:
             placed = ((each, weights[name]) for name, each in self.places.items())
             given = {place.name: place.laid(weight) for place, weight in placed}
-        answer = self.ask("weights", {"names": list(given)}, tuple(given.values()))
-        # A baseline has no device that records work.
-        self._before = [*answer.header.get("work", {}).get("during", ())]
+        with self._faults(is_call=False):
+            self._before = self._worker.set_weights(given)
         return {name: digest(value) for name, value in given.items()}
+
+
+def _most_bytes(elements: int) -> int:
+    """Return how many bytes the tensors of an answer may have that should have `elements`."""
+    return _MORE_ELEMENTS * elements + _SLACK_BYTES

@@ -12,14 +12,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from torch import Tensor
 
 from harness.device.executor import KERNEL
 from harness.device.operator_names import computes, is_library, looks_up
 from harness.device.record import CHOSEN, FROM_HOST, IN_MODULES, TO_HOST, Work
+from harness.device.requests import Evidence
 from harness.finding import Check, Finding
 from harness.judging.division import Division
 from harness.judging.operators import called_as
@@ -139,31 +140,23 @@ def judge_arithmetic(need: Need | None, operations: int, when: str = "") -> tupl
 
 
 def changed_values(
-    told: Mapping[str, Any], inputs: Sequence[Tensor], weights: Mapping[str, str]
+    evidence: Evidence, inputs: Sequence[Tensor], weights: Mapping[str, str]
 ) -> tuple[Finding, ...]:
     """Return findings for inputs and weights that a call changed in place.
 
     Args:
-        told: The header of the worker's answer, with digests of inputs and weights after the call.
+        evidence: What the device did, with digests of inputs and weights after the call.
         inputs: Inputs before the call.
         weights: Digests of the weights before the call, by ModelNew's names.
     """
     found = []
-    if told["inputs"] != [digest(each) for each in inputs]:
+    if evidence.inputs != tuple(digest(each) for each in inputs):
         found.append(Finding("state", "the input was changed in place"))
-    now = told["weights"]
+    now = evidence.weights
     changed = [name for name, before in weights.items() if now.get(name) != before]
     if changed:
         found.append(Finding("state", f"{', '.join(changed)} changed in place"))
     return tuple(found)
-
-
-def work_from(plain: Sequence[Mapping[str, Any]]) -> tuple[Work, ...]:
-    """Return a call's operators, kernels and copies, read from plain data.
-
-    worker/answers.py has checked the form of that data.
-    """
-    return tuple(Work(**{field.name: each[field.name] for field in fields(Work)}) for each in plain)
 
 
 def _is_library(work: Work) -> bool:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from harness.device.executor import KERNEL
 from harness.device.record import TO_HOST
+from harness.device.requests import Evidence
 from harness.finding import Finding
 from harness.judging.answered import Output
-from harness.judging.integrity import work_from
 from harness.simulator.native.bindings import UNWRITTEN
 
 
-def why_untold(header: Mapping[str, Any], outputs: Sequence[Output]) -> str:
+def why_untold(evidence: Evidence, outputs: Sequence[Output]) -> str:
     """Return why a sample of blocks does not show whether a call is right, or "".
 
     The share of each output that kernels wrote must be at least the share of blocks that ran.
@@ -25,13 +24,13 @@ def why_untold(header: Mapping[str, Any], outputs: Sequence[Output]) -> str:
     did not run are missing.
 
     Args:
-        header: The header of the worker's answer to the call.
+        evidence: What the device did in the call.
         outputs: The outputs of the call.
     """
-    share = header["share_of_blocks"]
-    if any(work.of_kernels for work in work_from(header["work"]["during"])):
+    share = evidence.share_of_blocks
+    if any(work.of_kernels for work in evidence.during):
         return "operators of torch use what its kernels wrote"
-    if any(work.name == TO_HOST for work in work_from(header["work"]["during"])):
+    if any(work.name == TO_HOST for work in evidence.during):
         return "it copies to the host"
     for output in outputs:
         written = int((output.writers == KERNEL).sum())

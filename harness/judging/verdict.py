@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.compiler.ninja import first_error
 from harness.judging.layouts import WORDS
+from harness.messages.faults import Fault
 from harness.messages.kinds import NOBODY_ASKED
 from harness.problems import families
 from harness.problems.grid import OWN, Case
@@ -18,7 +18,7 @@ from harness.problems.problem import Problem
 from harness.problems.source_numbers import MOST_BLOCKS
 from harness.problems.values import Call
 from harness.records.report import DECLINES_OWN, Verdict
-from harness.worker.supervisor import Step, WorkerFailure
+from harness.worker.supervisor import WorkerFailure
 
 _LARGE = frozenset({"large", "huge", "spike", "peaks", "positive peaks"})
 """The distributions with numbers of large magnitude."""
@@ -55,21 +55,15 @@ TOO_MANY_ROWS = "more than 65,535 rows: the launch fails, and nobody asks for th
 """The note about a case whose sizes exceed a grid, where the submission does not notice it."""
 
 
-def of_import_fault(fault: Mapping[str, Any]) -> Stop:
-    """Return the verdict and message for an exception at import, where nothing can be declined.
-
-    Args:
-        fault: A `worker.inside.faults.Fault` as plain data.
-    """
+def of_import_fault(fault: Fault) -> Stop:
+    """Return the verdict and message for an exception at import, where nothing can be declined."""
     stop = stop_for_fault(fault)
     if stop.verdict != "declined":
         return stop
     return Stop("error", f"raises at import: {stop.message}", stop.detail)
 
 
-def stop_for_fault(
-    fault: Mapping[str, Any], case: Case | None = None, step: Step = "construct"
-) -> Stop:
+def stop_for_fault(fault: Fault, case: Case | None = None, *, is_call: bool = False) -> Stop:
     """Return the verdict and message for a fault that a worker reported.
 
     A submission may decline a configuration in its constructor, except for the problem's own
@@ -84,13 +78,11 @@ def stop_for_fault(
       grid's y.
 
     Args:
-        fault: A `worker.inside.faults.Fault` as plain data.
+        fault: The fault.
         case: The case in which the fault occurred; None at import.
-        step: The step in which the fault occurred.
+        is_call: Whether it occurred in a forward call.
     """
-    kind = fault.get("kind")
-    message = str(fault.get("message", "no message"))
-    detail = str(fault.get("detail", ""))
+    kind, message, detail = fault.kind, fault.message, fault.detail
     if kind == "build":
         return Stop("error", f"does not compile: {first_error(detail)}", detail)
     if kind == "unsupported":
@@ -109,12 +101,12 @@ def stop_for_fault(
         return Stop("declined", message, detail, is_refusal=True)
     if kind == "launch refused" and case and _says_that_it_is_too_large(message, case):
         return Stop("declined", message, detail, is_refusal=True)
-    if kind == "refusal" and step != "construct" and case and not _may_refuse(case):
+    if kind == "refusal" and is_call and case and not _may_refuse(case):
         why = f"forward refuses a configuration that the constructor accepted: {message}"
         return Stop("failed", why, detail, is_refusal=True)
     if kind == "refusal":
         return Stop("declined", message, detail, is_refusal=True)
-    if not fault.get("exceeds_grid"):
+    if not fault.exceeds_grid:
         return Stop("error", message, detail)
     # A kernel that did not run may have left indices unwritten, so the fault may be another one.
     is_asked = kind == "launch refused" and NOBODY_ASKED not in message

@@ -1,10 +1,11 @@
-"""Messages between the supervisor and a worker: a JSON header and raw tensor bytes.
+"""Messages between the harness's processes: a typed body as JSON, and raw tensor bytes.
 
 A message is a 4-byte little-endian length, that many bytes of JSON, and the bytes of the tensors
-that the JSON's `tensors` lists, in order.
+that the JSON's `tensors` lists, in order. The JSON's `body` is a `msgspec.Struct`; its receiver
+says which classes it accepts.
 
-The sender may be hostile. So nothing is ever unpickled, and every size is checked before memory is
-allocated for it.
+The sender may be hostile. So nothing is ever unpickled, every size is checked before memory is
+allocated for it, and a body is decoded only into the classes that the receiver expects.
 """
 
 from __future__ import annotations
@@ -13,15 +14,13 @@ import math
 import socket
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-
-# Imported by name: code that replaces json's functions later does not affect messages.
-from json import dumps, loads
-from typing import Any
+from typing import Annotated, Generic, TypeVar
 
 import torch
+from msgspec import DecodeError, Meta, Raw, Struct
+from msgspec.json import Decoder, Encoder
 
 MAX_HEADER_BYTES = 16 << 20
 MAX_TENSORS = 4096
@@ -29,9 +28,8 @@ MAX_DIMENSIONS = 64
 MAX_TENSOR_BYTES = 16 << 30
 """Limit of all tensors of a message together, unless the receiver expects less."""
 
-# Deeper than any message of the harness, and shallow enough for recursion.
-_MOST_LEVELS = 32
-_MOST_DIGITS = 20
+_MOST_OF_A_NONCE = 64
+_MOST_OF_AN_ERROR = 200
 
 _LENGTH = struct.Struct("<I")
 
@@ -50,6 +48,9 @@ DTYPES: dict[str, torch.dtype] = {
         torch.bool,
     )
 }
+NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in DTYPES.items()}
+
+T = TypeVar("T")
 
 
 class ProtocolError(ValueError):
@@ -64,16 +65,51 @@ class DeadlineExceeded(TimeoutError):
     """A deadline passed before a whole message was sent or received."""
 
 
-Answer = tuple[dict[str, Any], Sequence[torch.Tensor]]
-"""A header and tensors that answer a message."""
+Answer = tuple[Struct, Sequence[torch.Tensor]]
+"""A body and tensors that answer a message."""
 
 
 @dataclass(frozen=True)
-class Message:
-    """A JSON header and tensors; tensors that `Channel` has received are contiguous, on the CPU."""
+class Message(Generic[T]):
+    """A body and tensors; tensors that `Channel` has received are contiguous, on the CPU.
 
-    header: dict[str, Any]
+    Attributes:
+        body: The decoded body.
+        tensors: The tensors.
+        nonce: The text by which an answer names its request; empty if there is none.
+    """
+
+    body: T
     tensors: tuple[torch.Tensor, ...] = ()
+    nonce: str = ""
+
+    def require(self, nonce: str) -> None:
+        """Raise a `ProtocolError` unless the message answers the request with this nonce."""
+        if self.nonce != nonce:
+            raise ProtocolError("a message that answers no request")
+
+
+class _Described(Struct, frozen=True, forbid_unknown_fields=True):
+    """The dtype (a key of `DTYPES`) and the shape of a tensor that follows the JSON."""
+
+    dtype: str
+    shape: Annotated[
+        tuple[Annotated[int, Meta(ge=0, lt=1 << 48)], ...], Meta(max_length=MAX_DIMENSIONS)
+    ]
+
+
+class _Header(Struct, frozen=True, forbid_unknown_fields=True):
+    """The JSON of a message; `Message` explains the fields."""
+
+    nonce: Annotated[str, Meta(max_length=_MOST_OF_A_NONCE)]
+    tensors: Annotated[tuple[_Described, ...], Meta(max_length=MAX_TENSORS)]
+    body: Raw
+
+
+# Made here, not when they are used: code that replaces functions of msgspec later does not affect
+# messages. And two threads must not be the first to use a class (see system/codec.py).
+_ENCODER = Encoder()
+_HEADERS = Decoder(_Header)
 
 
 class Channel:
@@ -100,51 +136,59 @@ class Channel:
 
     def send(
         self,
-        header: dict[str, Any],
+        body: Struct,
         tensors: Sequence[torch.Tensor] = (),
         deadline: float | None = None,
+        nonce: str = "",
     ) -> None:
         """Send one message before `deadline`, a time of `time.monotonic()`; None for no limit.
 
         Raises:
             DeadlineExceeded: The receiver did not read the message in time.
             Disconnected: The connection is closed.
+            UnicodeEncodeError: A text of the body has a lone surrogate; nothing was sent.
         """
         contiguous = [tensor.detach().cpu().contiguous() for tensor in tensors]
-        described = [
-            {"dtype": str(t.dtype).removeprefix("torch."), "shape": list(t.shape)}
-            for t in contiguous
-        ]
-        data = dumps({**header, "tensors": described}).encode()
+        described = tuple(_Described(NAMES[each.dtype], tuple(each.shape)) for each in contiguous)
+        data = _ENCODER.encode(_Header(nonce, described, Raw(_ENCODER.encode(body))))
         self._write(_LENGTH.pack(len(data)) + data, deadline)
         for tensor in contiguous:
             self._write(_bytes_of(tensor), deadline)
 
     def receive(
-        self, deadline: float | None = None, max_tensor_bytes: int = MAX_TENSOR_BYTES
-    ) -> Message:
+        self,
+        bodies: Decoder[T],
+        deadline: float | None = None,
+        max_tensor_bytes: int = MAX_TENSOR_BYTES,
+    ) -> Message[T]:
         """Wait for one message until `deadline`, a time of `time.monotonic()`; None for no limit.
+
+        Args:
+            bodies: Decoder of the classes that the body may have.
+            deadline: The deadline.
+            max_tensor_bytes: Largest size in bytes of all tensors together.
 
         Raises:
             DeadlineExceeded: No whole message came in time.
             Disconnected: The connection is closed.
-            ProtocolError: The message is invalid, or its tensors exceed `max_tensor_bytes`
-                together.
+            ProtocolError: The message is invalid, or its tensors are too large.
         """
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size, deadline))
         if length > MAX_HEADER_BYTES:
             raise ProtocolError(f"a header of {length} bytes")
-        header = _parsed(bytes(self._read(length, deadline)))
-        listed = _described_tensors(header.pop("tensors", None))
+        header = decoded(_HEADERS, self._read(length, deadline))
+        listed = [(_dtype(each.dtype), each.shape) for each in header.tensors]
         total = sum(math.prod(shape) * dtype.itemsize for dtype, shape in listed)
         if total > max_tensor_bytes:
             raise ProtocolError(
                 f"tensors of {total} bytes, at most {max_tensor_bytes} are expected"
             )
-        return Message(header, tuple(self._read_tensor(*each, deadline) for each in listed))
+        body = decoded(bodies, header.body)
+        tensors = tuple(self._read_tensor(*each, deadline) for each in listed)
+        return Message(body, tensors, header.nonce)
 
     def _read_tensor(
-        self, dtype: torch.dtype, shape: list[int], deadline: float | None
+        self, dtype: torch.dtype, shape: Sequence[int], deadline: float | None
     ) -> torch.Tensor:
         count = math.prod(shape)
         if count == 0:
@@ -186,94 +230,24 @@ class Channel:
         return data
 
 
-def _parsed(data: bytes) -> dict[str, Any]:
-    """Parse an untrusted JSON header; check its numbers, texts and levels of nesting.
+def decoded(bodies: Decoder[T], data: bytes | bytearray | Raw) -> T:
+    """Return what untrusted JSON describes.
 
     Raises:
-        ProtocolError: The header is not a JSON object. Or it has an infinite or too long number,
-            invalid Unicode, or too many levels of nesting.
+        ProtocolError: The JSON is malformed, too deep, or fits none of the decoder's classes. The
+            text says where.
     """
     try:
-        header = loads(
-            data, parse_constant=_refuse_constant, parse_int=_whole, parse_float=_fraction
-        )
-    except (ValueError, RecursionError) as error:
-        raise ProtocolError(f"a header that does not parse: {error}") from None
-    if not isinstance(header, dict):
-        raise ProtocolError("a header that is not an object")
-    _refuse_what_is_no_text_or_too_deep(header)
-    return header
+        return bodies.decode(data)
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        # msgspec quotes texts of the JSON, which may be long.
+        raise ProtocolError(str(error)[:_MOST_OF_AN_ERROR]) from None
 
 
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
-
-
-def _whole(digits: str) -> int:
-    """Return an integer of a JSON text; it may have at most `_MOST_DIGITS` digits.
-
-    The limit excludes much larger integers, for which Python's conversion to a float or to text
-    raises an error.
-    """
-    if len(digits) > _MOST_DIGITS:
-        raise ValueError(f"a number of {len(digits)} digits")
-    return int(digits)
-
-
-def _fraction(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError(f"{digits[:_MOST_DIGITS]} is a number that is too large")
-    return number
-
-
-def _refuse_what_is_no_text_or_too_deep(header: dict[str, Any]) -> None:
-    level: list[object] = [header]
-    for _ in range(_MOST_LEVELS):
-        level = [each for value in level for each in _parts(value)]
-        for value in level:
-            if isinstance(value, str) and not _is_unicode(value):
-                raise ProtocolError("a header with invalid Unicode")
-        if not level:
-            return
-    raise ProtocolError("a header that is nested too deeply")
-
-
-def _parts(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return chain(value, value.values())
-    return value if isinstance(value, list) else ()
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
-    return True
-
-
-def _described_tensors(plain: object) -> list[tuple[torch.dtype, list[int]]]:
-    if not isinstance(plain, list) or len(plain) > MAX_TENSORS:
-        raise ProtocolError("a header without a list of tensors")
-    return [_described_tensor(each) for each in plain]
-
-
-def _described_tensor(plain: object) -> tuple[torch.dtype, list[int]]:
-    name, shape = (
-        (plain.get("dtype"), plain.get("shape")) if isinstance(plain, dict) else (None, None)
-    )
-    dtype = DTYPES.get(name) if isinstance(name, str) else None
-    if dtype is None:
-        raise ProtocolError(f"a tensor of dtype {str(name)[:40]}")
-    fits = (
-        isinstance(shape, list)
-        and len(shape) <= MAX_DIMENSIONS
-        and all(type(length) is int and 0 <= length < 1 << 48 for length in shape)
-    )
-    if not isinstance(shape, list) or not fits:
-        raise ProtocolError(f"a tensor of shape {str(shape)[:200]}")
-    return dtype, shape
+def _dtype(name: str) -> torch.dtype:
+    if name not in DTYPES:
+        raise ProtocolError(f"a tensor of dtype {name[:40]}")
+    return DTYPES[name]
 
 
 def _bytes_of(tensor: torch.Tensor) -> memoryview:

@@ -1,5 +1,6 @@
 """Configurations of a reference: its constructor arguments and the shapes of its inputs."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,6 +58,18 @@ class ConstructorCall:
         """
         named = (f"{key}={value!r}" for key, value in self.named.items())
         return f"{name}({', '.join((*map(repr, self.positional), *named))})"
+
+
+def literal(value: object) -> str:
+    """Return a value as Python text that `ast.literal_eval` turns back into an equal value.
+
+    >>> literal((3, 5)), literal(float("-inf"))
+    ('(3, 5)', '-1e999')
+    """
+    # Python has no literal for an infinity, but reads a number that is too large as one.
+    if isinstance(value, float) and math.isinf(value):
+        return "1e999" if value > 0 else "-1e999"
+    return repr(value)
 
 
 def forward_arguments(tensors: Iterable[Tensor], numbers: Mapping[int, Number]) -> list[Any]:

@@ -9,17 +9,15 @@ from typing import Any
 
 from harness.evaluate import Request, settings_for
 from harness.judging.conversation import MOST_ELEMENTS, Conversation, StepFault
-from harness.messages.channel import Message
 from harness.problems.discovery import Submission
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem
 from harness.problems.values import runs_for, values_for
 from harness.records.findings import describe_finding, failing_findings, merge_findings
 from harness.simulator.counters.counters import AccessCounts, BranchCounts, KernelCounters
-from harness.simulator.counters.totals import KernelProfile, kernel_profile
+from harness.simulator.counters.totals import KernelProfile
 from harness.simulator.lowering.program import COPY
-from harness.worker.answers import findings_of
-from harness.worker.device_worker import DeviceWorker
+from harness.worker.device_worker import Called, DeviceWorker, ForwardCall
 from harness.worker.supervisor import WorkerFailure
 
 SCHEMA = 3
@@ -78,30 +76,30 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
     (case,) = cases_for(problem, submission, "own", "simulator", seed=request.seed)
     try:
         with DeviceWorker(settings_for(request), request.deadlines, lambda _: None) as worker:
-            answer = _run(Conversation(worker, problem, case), problem, case)
+            called = _run(Conversation(worker, problem, case), problem, case)
     except WorkerFailure as failure:
         raise ProfileError(str(failure)) from None
     except StepFault as fault:
         found = failing_findings(fault.findings)
         raise ProfileError(describe_finding(found[0]) if found else str(fault)) from None
-    findings = merge_findings(findings_of(answer))
+    findings = merge_findings(called.findings)
     return Profile(
         submission=submission.name,
         problem=problem.name,
         case=case.id,
         arguments=case.arguments,
         input_shapes=case.input_shapes,
-        kernels=tuple(map(kernel_profile, answer.header["kernels"])),
+        kernels=called.kernels,
         findings=tuple(describe_finding(finding) for finding in findings),
         failed=bool(failing_findings(findings)),
     )
 
 
-def _run(conversation: Conversation, problem: Problem, case: Case) -> Message:
+def _run(conversation: Conversation, problem: Problem, case: Case) -> Called:
     values = values_for(problem, case, runs_for(problem)[0])
     conversation.import_submission()
     conversation.construct(elements=sum(weight.numel() for weight in values.weights.values()))
-    return conversation.ask("profile", {}, values.inputs, elements=MOST_ELEMENTS)
+    return conversation.call(ForwardCall(counting=True), values.inputs, elements=MOST_ELEMENTS)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,13 @@ from harness.judging.answered import Output, OwnWork, outputs_of, wrong_kind
 from harness.judging.conversation import Conversation, StepFault
 from harness.judging.integrity import changed_values
 from harness.judging.operator_work import Operands
-from harness.messages.channel import Message
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
 from harness.problems.values import unused_weights
-from harness.worker.answers import findings_of
+from harness.worker.baseline_worker import BaselineWorker
+from harness.worker.device_worker import Called, ForwardCall
+from harness.worker.steps import Time
+from harness.worker.supervisor import StepFailed
 
 
 class ContenderError(RuntimeError):
@@ -101,33 +103,28 @@ class TimedSubmission:
         self, inputs: Sequence[Tensor], *, moved: bool, seconds: float | None = None
     ) -> Sample:
         """Time one call, and make the same integrity checks as on an untimed call."""
+        how = ForwardCall(timing=True, in_new_memory=moved)
         with _faults():
-            answer = self._conversation.ask(
-                "time",
-                {"in_new_memory": moved, "is_last": False},
-                inputs,
-                elements=self._elements,
-                seconds=seconds,
-            )
-        fault = wrong_kind(answer, None)
+            called = self._conversation.call(how, inputs, elements=self._elements, seconds=seconds)
+        fault = wrong_kind(called, None)
         if fault:
             raise ContenderError(f"{self.name}: {fault}")
-        (output,) = outputs_of(answer)
+        (output,) = outputs_of(called)
         output = Output(output.value.to("cuda"), output.writers.to("cuda"), output.address)
         findings = [
-            *findings_of(answer),
-            *changed_values(answer.header, inputs, self._weights),
-            *self._judged(answer, output, inputs),
+            *called.findings,
+            *changed_values(called.evidence, inputs, self._weights),
+            *self._judged(called, output, inputs),
         ]
-        return Sample(answer.header["milliseconds"], output.value, tuple(findings))
+        return Sample(called.evidence.milliseconds, output.value, tuple(findings))
 
     def _judged(
-        self, answer: Message, output: Output, inputs: Sequence[Tensor]
+        self, called: Called, output: Output, inputs: Sequence[Tensor]
     ) -> Sequence[Finding]:
         # Every timed call is judged, so that no call can skip the work that a checked call does.
         operands = Operands.of(inputs, self._given_weights)
         judged = self._own_work.judge(
-            answer, [output], operands, is_dense=True, is_first=self._is_first
+            called, [output], operands, is_dense=True, is_first=self._is_first
         )
         self._is_first = False
         return judged.findings
@@ -140,14 +137,11 @@ class TimedBaseline:
     """
 
     def __init__(
-        self, name: str, conversation: Conversation, precision: str, output_shape: Sequence[int]
+        self, name: str, worker: BaselineWorker, precision: str, output_shape: Sequence[int]
     ) -> None:
-        """Store the conversation with a worker.
-
-        `prepare_baseline` must have constructed `Model` in this worker before.
-        """
+        """Store the worker, in which `prepare_baseline` must have constructed `Model` before."""
         self.name = name
-        self._conversation = conversation
+        self._worker = worker
         self._precision = precision
         self._output_bytes = math.prod(output_shape) * torch.float32.itemsize
 
@@ -161,31 +155,25 @@ class TimedBaseline:
         del moved
         window = own_window()
         placed = window.put(inputs, room=self._output_bytes)
-        asked = {
-            "precision": self._precision,
-            "handle": window.handle,
-            "placed": placed,
-            "behind": end_of(inputs),
-        }
+        asked = Time(self._precision, window.handle, placed, end_of(inputs))
         with _faults():
-            answer = self._conversation.ask("time", asked, seconds=seconds)
-        told = answer.header
-        if "placed" not in told:
+            timed = self._worker.time(asked, seconds)
+        if timed.placed is None:
             raise ContenderError(f"{self.name}: the reference returned no tensor")
-        (output,) = window.at(told["placed"])
-        return Sample(told["milliseconds"], output)
+        (output,) = window.at(timed.placed)
+        return Sample(timed.milliseconds, output)
 
 
-def prepare_baseline(conversation: Conversation, weights: Mapping[str, Tensor]) -> None:
+def prepare_baseline(worker: BaselineWorker, case: Case, weights: Mapping[str, Tensor]) -> None:
     """Construct `Model` in a worker with these weights; raise the errors of `TimedSubmission`."""
     with _faults():
-        conversation.construct()
-        conversation.send_weights(weights)
+        worker.construct(case.constructor_call)
+        worker.set_weights(weights)
 
 
 @contextmanager
 def _faults() -> Iterator[None]:
     try:
         yield
-    except StepFault as fault:
+    except (StepFault, StepFailed) as fault:
         raise ContenderError(str(fault)) from None

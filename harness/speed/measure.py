@@ -174,15 +174,14 @@ class _Contenders:
         """Return the baselines, ready to be timed; add a line to `left_out` for each that fails."""
         contenders: list[Contender] = []
         for kind, worker in self._baselines.items():
-            conversation = Conversation(worker, self._problem, self._case)
             try:
                 worker.start()
-                prepare_baseline(conversation, self._weights)
+                prepare_baseline(worker, self._case, self._weights)
             except (ContenderError, WorkerFailure) as error:
                 self.left_out.append(f"{kind} is not measured: {error}")
                 continue
             contenders += [
-                TimedBaseline(baseline_name(kind, precision), conversation, precision, self._output)
+                TimedBaseline(baseline_name(kind, precision), worker, precision, self._output)
                 for precision in BASELINE_PRECISIONS
             ]
         return contenders

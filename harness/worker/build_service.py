@@ -5,11 +5,9 @@ Requests come from untrusted code. So the supervisor checks them, and runs compi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
 
 import torch
 
@@ -24,16 +22,12 @@ from harness.simulator.hardware.resources import assembled, resource_usage
 from harness.simulator.ptx.fatbinary import DeviceCode
 from harness.system.allowance import Allowance
 from harness.worker.settings import Settings
+from harness.worker.steps import Built
 
-_NAME = re.compile(r"[A-Za-z_][\w.-]{0,127}", re.ASCII)
-_FILE_NAME = re.compile(r"[\w+][\w .+-]{0,199}")
-_MOST_ITEMS = 256
-_MOST_FLAG_CHARACTERS = 4096
 _MOST_ASKS = 256
 # Limit of all builds of one worker: this side holds them in memory. Real ones take a hundredth.
 _MOST_BUILT_BYTES = 1 << 30
 _NOTHING = torch.empty(0, dtype=torch.uint8)
-_LISTS = ("cpp_flags", "cuda_flags", "link_flags", "include_paths")
 
 
 @dataclass(frozen=True)
@@ -100,21 +94,17 @@ class BuildService:
         """Folders of the worker's builds in the cache, including builds that do not compile."""
         return tuple(dict.fromkeys(self._builder.folders))
 
-    def serve(self, header: dict[str, Any]) -> Answer:
-        """Build the extension that a worker's request describes.
-
-        The answer contains the shared object, or the compiler's error.
+    def serve(self, extension: Extension) -> Answer:
+        """Build an extension; the answer has the shared object, or the compiler's error.
 
         Raises:
-            ProtocolError: The request is invalid, or the worker has sent too many requests.
+            ProtocolError: The worker has sent too many requests.
             harness.compiler.compiler.CompileTimeout: A compiler did not end in time.
         """
         self._asked += 1
         if self._asked > _MOST_ASKS:
             raise ProtocolError(f"more than {_MOST_ASKS} requests to compile something")
-        if header["ask"] == "build":
-            return self._build(extension_of(header))
-        raise ProtocolError(f"a request for {str(header['ask'])[:40]!r}")
+        return self._build(extension)
 
     def resources(self, code: DeviceCode) -> str:
         """Return the text that ptxas prints about the resources of a module's kernels.
@@ -130,10 +120,6 @@ class BuildService:
         """
         return assembled(self._toolchain.cuda, self._compiler, self._cache, code)
 
-    def name_of(self, header: dict[str, Any]) -> str:
-        """Return the extension's name from a request that was not checked, for an error message."""
-        return str(header.get("name"))[:128]
-
     def _build(self, extension: Extension) -> Answer:
         try:
             entry = self._builder.build(
@@ -141,67 +127,14 @@ class BuildService:
             )
         except CompileError as error:
             self._on_build(BuildEvent(extension.name, refusal=str(error)))
-            return {"error": error.output}, ()
+            return Built(error.output), ()
         self._on_build(BuildEvent(extension.name, entry))
         library = self._built[entry.library.parent.name] = entry.library.read_bytes()
         if sum(map(len, self._built.values())) > _MOST_BUILT_BYTES:
             raise ProtocolError(f"requests for more than {_MOST_BUILT_BYTES >> 30} GiB of builds")
-        return {}, (as_tensor(library),)
+        return Built(), (as_tensor(library),)
 
 
 def as_tensor(data: bytes) -> torch.Tensor:
     """Return bytes as a uint8 tensor, because a message carries raw data only as tensors."""
     return torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else _NOTHING
-
-
-def extension_of(header: dict[str, Any]) -> Extension:
-    """Return the extension that a worker's request describes.
-
-    Raises:
-        ProtocolError: The request does not describe an extension; the text says why.
-    """
-    name, sources = header.get("name"), header.get("sources")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ProtocolError(f"a build with the name {str(name)[:130]!r}")
-    if not isinstance(sources, list) or not 0 < len(sources) <= _MOST_ITEMS:
-        raise ProtocolError(f"a build of {name} without a list of sources")
-    for source in sources:
-        fits = isinstance(source, list) and len(source) == 2 and all(map(_is_text, source))
-        if not fits or not _FILE_NAME.fullmatch(source[0]):
-            raise ProtocolError(f"a build of {name} with a source that is not a file")
-    lists = {key: _texts(header, key) for key in _LISTS}
-    if not isinstance(header.get("with_cuda"), bool):
-        raise ProtocolError(f"a build of {name} that does not say whether it uses CUDA")
-    return Extension(
-        name,
-        tuple((file, text) for file, text in sources),
-        with_cuda=header["with_cuda"],
-        **lists,
-    )
-
-
-def _texts(header: dict[str, Any], key: str) -> tuple[str, ...]:
-    """Return the list of texts that a request's header has under a key.
-
-    Raises:
-        ProtocolError: The value is not a list of short texts without line breaks.
-    """
-    found = header.get(key)
-    if not isinstance(found, list) or len(found) > _MOST_ITEMS:
-        raise ProtocolError(f"a request without a list of {key}")
-    if not all(_is_text(each) and len(each) <= _MOST_FLAG_CHARACTERS for each in found):
-        raise ProtocolError(f"a request whose {key} are not texts")
-    if any("\n" in each for each in found):
-        raise ProtocolError(f"a request with a line break in its {key}")
-    return tuple(found)
-
-
-def _is_text(value: object) -> TypeGuard[str]:
-    """Return whether a value is a str that can be written to a file and a command line."""
-    if not isinstance(value, str) or "\0" in value:
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
-    return True

@@ -13,53 +13,174 @@ import select
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+from msgspec import structs
 from torch import Tensor
 
 from harness.compiler.compiler import CompileTimeout
+from harness.device.place import Place
 from harness.device.process import DeviceClient, shared_process
+from harness.device.record import Work
+from harness.device.requests import (
+    AtPlaces,
+    Begin,
+    End,
+    Evidence,
+    FindLeaks,
+    FindLines,
+    PtxasRan,
+    PutInputs,
+    PutWeights,
+    Read,
+    RunPtxas,
+    Trust,
+    Values,
+)
+from harness.finding import Finding
 from harness.messages.channel import (
     MAX_TENSOR_BYTES,
     Answer,
     DeadlineExceeded,
     Disconnected,
-    Message,
     ProtocolError,
 )
+from harness.messages.faults import Fault
+from harness.messages.protocol import Asked
+from harness.problems.runs import Arrangement
 from harness.problems.vast import Vast
 from harness.sandbox.confined import ProcessTree
+from harness.simulator.counters.totals import KernelProfile, kernel_profile
+from harness.simulator.execution.coverage import Lines
 from harness.simulator.layout.scalar_types import DTYPES
-from harness.simulator.ptx.fatbinary import DeviceCode, images_in
-from harness.worker import answers
+from harness.simulator.ptx.fatbinary import images_in
 from harness.worker.build_service import BuildEvent, BuildService, as_tensor
 from harness.worker.settings import Settings
 from harness.worker.start import programs_of, start_worker
+from harness.worker.steps import (
+    DOING,
+    TIMING,
+    Build,
+    ClaimedOutput,
+    Construct,
+    Doing,
+    Failed,
+    Forget,
+    Forward,
+    Import,
+    SetWeights,
+    fewer,
+)
 from harness.worker.supervisor import (
     BuildTimeout,
     Deadlines,
-    Step,
+    StepFailed,
     TimeLeft,
     Worker,
     last_line,
 )
 
+A = TypeVar("A")
 _Range = tuple[int, int]
-# Steps that are the same request to a worker, so that it does not know which calls are timed.
-_CALLS: tuple[Step, ...] = ("forward", "profile", "time")
-
-# Keys of a request that are for the device.
-_OF_DEVICE = ("schedule", "budget", "sample")
-# Keys of the evidence that go into the answer to such a step.
-_EVIDENCE = ("inputs", "weights", "work", "spent", "milliseconds", "share_of_blocks")
 
 # Largest distance in bytes of an input from the start of its memory, and the step of such
 # distances. Addresses stay multiples of 512, as those of torch's allocator are.
 _FARTHEST = 1 << 20
 _DISTANCE = 512
+
+
+@dataclass(frozen=True)
+class ForwardCall:
+    """How a forward call is made; the submission does not learn of it.
+
+    Attributes:
+        counting: Whether to count what the kernels do.
+        timing: Whether to time the device's work.
+        in_new_memory: Whether to put the inputs at other addresses than in the last call.
+        arrangement: Memory layout of the inputs.
+        vast: Description of the inputs, if only a few parts of them are stored.
+        schedule: Number of the order in which blocks run on the device; None for the usual one.
+        budget: Limit of the device's work, in thread-instructions; None for no limit.
+        sample: Seed of the random selection of blocks, if only some blocks run.
+        is_last: True for the last call of a case.
+    """
+
+    counting: bool = False
+    timing: bool = False
+    in_new_memory: bool = False
+    arrangement: Arrangement = "contiguous"
+    vast: Vast | None = None
+    schedule: int | None = None
+    budget: int | None = None
+    sample: int | None = None
+    is_last: bool = False
+
+
+@dataclass(frozen=True)
+class Constructed:
+    """A model that a worker has constructed.
+
+    Attributes:
+        weights: Its parameters and buffers by name, on the CPU.
+        findings: Findings of the construction.
+    """
+
+    weights: Mapping[str, Tensor]
+    findings: Sequence[Finding]
+
+
+@dataclass(frozen=True)
+class Called:
+    """The outcome of a forward call.
+
+    Attributes:
+        kind: Name of the class of what forward returned, as the worker claims.
+        outputs: The outputs, as the worker claims.
+        values: Values of each output; empty if an output is not on the device.
+        writers: For each output, a code for the writer of each element: uint8, of its shape.
+        wrong: Why an output is not in the device's memory; empty if each is.
+        findings: Findings of the call.
+        before: Work of the device between the last call and this one.
+        evidence: What the device did in the call.
+    """
+
+    kind: str
+    outputs: Sequence[ClaimedOutput]
+    values: Sequence[Tensor]
+    writers: Sequence[Tensor]
+    wrong: str
+    findings: Sequence[Finding]
+    before: Sequence[Work]
+    evidence: Evidence
+
+    @property
+    def kernels(self) -> tuple[KernelProfile, ...]:
+        """The profile of each kernel; empty if the call was not counted."""
+        counted = self.evidence.kernels
+        return tuple(kernel_profile(each.counters, each.resources) for each in counted)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all blocks of the launches ran."""
+        return self.evidence.share_of_blocks == 1.0
+
+
+@dataclass(frozen=True)
+class AfterCalls:
+    """Facts that are known after the calls of a worker.
+
+    Attributes:
+        constants: Names of the reference's constants that the submission has read, as it claims.
+        leaks: Sizes in bytes of the allocations that its host code did not free.
+        lines: Which lines of its device code have run.
+    """
+
+    constants: Sequence[str]
+    leaks: Sequence[int]
+    lines: Lines
 
 
 class DeviceWorker(Worker):
@@ -113,9 +234,9 @@ class DeviceWorker(Worker):
             )
             return process.begin(self._printed, settings.schedule, settings.cores)
 
-        self._parameters: dict[str, Any] = {}
+        self._parameters: dict[str, Place] = {}
         self._served_seconds = 0.0
-        self._set: list[str] = []
+        self._set: tuple[str, ...] = ()
         self._inputs: list[_Range] = []
         self._outputs: list[tuple[int | None, _Range]] = []
         # Kernels print to a file of their own. In the worker's output file, the worker could read
@@ -138,196 +259,213 @@ class DeviceWorker(Worker):
         self._printed.close()
         super().close()
 
-    def request(
-        self,
-        step: Step,
-        header: dict[str, Any] | None = None,
-        tensors: Sequence[Tensor] = (),
-        seconds: float | None = None,
-        max_tensor_bytes: int = MAX_TENSOR_BYTES,
-    ) -> Message:
-        """Request one step; return the worker's answer combined with the device process's report.
+    # Steps. Each raises StepFailed if an exception or an error of the device stops it, and
+    # WorkerFailure if the worker or the device does not answer in time, dies, or gives an invalid
+    # answer.
 
-        The steps `forward`, `profile` and `time` are forward calls. Their header can have these
-        further keys:
+    def import_submission(self, constants: Mapping[str, str], seconds: float | None = None) -> None:
+        """Have the worker import the submission.
 
-        - `in_new_memory`: whether to put the inputs at other addresses than in the last call;
-        - `arrangement`: memory layout of the inputs;
-        - `vast`: description of the inputs, if only a few parts of them are stored;
-        - `schedule`: number of the order in which blocks run on the device;
-        - `budget`: limit of the device's work;
-        - `sample`: seed of the random selection of blocks, if only some blocks run.
-
-        Raises:
-            WorkerFailure: The worker or the device did not answer in time, died, or gave an invalid
-                answer.
+        Args:
+            constants: The reference's constants that the submission may read: literals by name.
+            seconds: Time limit; None for `Deadlines.step`.
         """
-        header = dict(header or {})
-        self._vast: Vast | None = header.pop("vast", None)
-        vast = self._told_of_vast
-        limit = seconds or self._deadlines.step
-        if step == "weights":
-            header["places"] = self._ask_device(step, limit, "weights", tensors)["places"]
-            self._set = list(header["names"])
-        elif step in _CALLS:
-            is_new = bool(header.pop("in_new_memory", False))
-            how = header.pop("arrangement", "contiguous")
-            # On a GPU, new memory is often the memory that was just freed. A random distance from
-            # its start gives the inputs other addresses all the same.
-            skipped = [_any_distance() for _ in tensors] if is_new and self._is_on_gpu else []
-            told = self._ask_device(
-                step,
-                limit,
-                "inputs",
-                tensors,
-                in_new_memory=is_new,
-                arrangement=how,
-                skipped=skipped,
-                **vast,
-            )
-            if "no_room" in told:
-                return Message({"fault": {"kind": "unsupported", "message": told["no_room"]}})
-            header["places"] = told["places"]
-            self._inputs = [_range_of(place) for place in told["places"]]
-        elif step == "construct":
-            self._parameters, self._set, self._inputs, self._outputs = {}, [], [], []
-        known = {key: header.pop(key) for key in _OF_DEVICE if key in header}
-        counting, timing = step == "profile", step == "time"
-        self._ask_device(step, limit, "begin", counting=counting, timing=timing, **known, **vast)
-        # The worker does not learn that this call is counted or timed.
-        asked: Step = "forward" if step in _CALLS else step
-        answer = super().request(asked, header, (), seconds, max_tensor_bytes)
-        parameters = {name: self._parameters[name] for name in self._set}
-        evidence = self._ask_device(step, limit, "end", parameters=parameters, **vast)
-        self._is_broken = bool(evidence["broken_by"])
-        if evidence["malformed"]:
-            self._fail(
-                step, "protocol", f"the worker sent an invalid message ({evidence['malformed']})"
-            )
-        return self._joined(step, limit, answer, evidence, max_tensor_bytes)
+        self._step(Import(constants), seconds=seconds)
+
+    def construct(self, asked: Construct, most_bytes: int = MAX_TENSOR_BYTES) -> Constructed:
+        """Have the worker construct the model.
+
+        Args:
+            asked: The arguments and the surroundings.
+            most_bytes: Largest size in bytes of the parameters and buffers together.
+        """
+        self._parameters, self._set, self._inputs, self._outputs = {}, (), [], []
+        constructed, evidence = self._step(asked)
+        self._parameters = dict(zip(constructed.names, constructed.places, strict=True))
+        told, tensors = self._read(DOING[Construct], self._limit, constructed.places, most_bytes)
+        if told.wrong:
+            words = f"the worker named an invalid parameter ({told.wrong})"
+            self._fail(DOING[Construct], "protocol", words)
+        # The next message may overwrite tensors on a GPU.
+        values = (tensor.cpu() for tensor in tensors[::2])
+        found = fewer([*(each.finding for each in constructed.findings), *evidence.findings])
+        return Constructed(dict(zip(constructed.names, values, strict=True)), found)
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> Sequence[Work]:
+        """Have the worker overwrite parameters and buffers, by name; return the device's work."""
+        doing, names = DOING[SetWeights], tuple(weights)
+        stored = self._put(doing, self._limit, PutWeights(), tuple(weights.values()))
+        self._set = names
+        return self._step(SetWeights(names, stored.places))[1].during
+
+    def call(
+        self,
+        how: ForwardCall,
+        inputs: Sequence[Tensor],
+        most_bytes: int = MAX_TENSOR_BYTES,
+        seconds: float | None = None,
+    ) -> Called:
+        """Have the worker call the model.
+
+        Args:
+            how: How the call is made.
+            inputs: The inputs. If they are vast, only their parts.
+            most_bytes: Largest size in bytes of the outputs together.
+            seconds: Time limit; None for `Deadlines.step`.
+        """
+        # The worker does not learn that a call is counted or timed.
+        doing = TIMING if how.timing else DOING[Forward]
+        limit = seconds or self._limit
+        # On a GPU, new memory is often the memory that was just freed. A random distance from
+        # its start gives the inputs other addresses all the same.
+        is_new = how.in_new_memory
+        skipped = tuple(_any_distance() for _ in inputs) if is_new and self._is_on_gpu else ()
+        wanted = PutInputs(is_new, how.arrangement, skipped, how.vast)
+        stored = self._put(doing, limit, wanted, inputs)
+        if stored.no_room:
+            raise StepFailed(Fault("unsupported", stored.no_room))
+        self._inputs = [_range_of(place) for place in stored.places]
+        begin = Begin(how.counting, how.timing, how.schedule, how.budget, how.sample, how.vast)
+        asked = Forward(stored.places, how.is_last)
+        returned, evidence = self._step(asked, begin, doing, limit)
+        findings = fewer([*(each.finding for each in returned.findings), *evidence.findings])
+        called = Called(
+            returned.kind, returned.outputs, (), (), "", findings, evidence.before, evidence
+        )
+        places = [each.place for each in returned.outputs if each.place]
+        if not places or len(places) < len(returned.outputs):
+            return called
+        told, tensors = self._read(doing, limit, places, most_bytes, how.vast)
+        if told.wrong:
+            return replace(called, wrong=told.wrong)
+        outputs = self._with_shares(returned.outputs, places, told.serials)
+        return replace(called, outputs=outputs, values=tensors[::2], writers=tensors[1::2])
+
+    def look_back(self) -> AfterCalls:
+        """Have the worker drop the model; return what is known after its calls."""
+        forgotten, _ = self._step(Forget())
+        doing, limit = DOING[Forget], self._limit
+        leaked = self._ask_device(doing, limit, FindLeaks())
+        ran = self._ask_device(doing, limit, FindLines(self._file.name))
+        return AfterCalls(forgotten.constants, leaked.sizes, ran.lines)
+
+    @property
+    def _limit(self) -> float:
+        return self._deadlines.step
 
     # The worker's claims, and the device's evidence
 
-    def _joined(
+    def _step(
         self,
-        step: Step,
-        limit: float,
-        answer: Message,
-        evidence: Mapping[str, Any],
-        max_tensor_bytes: int,
-    ) -> Message:
-        header = {**answer.header}
-        header["findings"] = [*header.get("findings", ()), *evidence["findings"]]
-        if "failure" in evidence:
-            # The error that stopped the device is the reason, and the worker's exception follows.
-            header["fault"] = evidence["failure"]
-        elif self._is_broken and "fault" not in header:
-            # The host code has not asked CUDA for the error.
-            message = f"CUDA error: {evidence['broken_by']}"
-            header["fault"] = {"kind": "exception", "message": message, "detail": ""}
-        if "fault" in header:
-            header["fault"] = {**header["fault"], "exceeds_grid": evidence["exceeds_grid"]}
-            return Message(header)
-        if step == "construct":
-            self._parameters = dict(zip(header["names"], header["places"], strict=True))
-            return Message(header, self._values(step, limit, header["places"], max_tensor_bytes))
-        if step == "leaks":
-            header["leaks"] = self._ask_device(step, limit, "leaks")["leaks"]
-            header["lines"] = self._ask_device(step, limit, "lines", file=self._file.name)
-        if step == "weights":
-            header["work"] = evidence["work"]
-        if step not in _CALLS:
-            return Message(header)
-        for key in _EVIDENCE:
-            header[key] = evidence[key]
-        header["kernels"] = evidence.get("kernels", [])
-        header["outputs"] = [dict(each) for each in header["outputs"]]
-        if not header["outputs"] or not all(each["place"] for each in header["outputs"]):
-            return Message(header)
-        return self._with_outputs(step, limit, header, max_tensor_bytes)
+        asked: Asked[A],
+        begin: Begin | None = None,
+        doing: Doing | None = None,
+        seconds: float | None = None,
+    ) -> tuple[A, Evidence]:
+        """Have the worker do a step; return its answer, and what the device did meanwhile.
 
-    def _with_outputs(
-        self, step: Step, limit: float, header: dict[str, Any], max_tensor_bytes: int
-    ) -> Message:
-        """Return the answer to a forward call, with each output's values and its elements' writers.
-
-        An output that shares memory with an input or an earlier output is marked in the header.
+        Args:
+            asked: The request to the worker.
+            begin: The request to the device with which the step begins; None for a plain one.
+            doing: Words for the step; None for those in `DOING`.
+            seconds: Time limit; None for `Deadlines.step`.
         """
-        places = [each["place"] for each in header["outputs"]]
-        found = self._read(step, limit, places, max_tensor_bytes)
-        if "wrong" in found.header:
-            header["wrong"] = found.header["wrong"]
-            return Message(header)
-        now = list(zip(found.header["serials"], map(_range_of, places), strict=True))
-        for output, (serial, here) in zip(header["outputs"], now, strict=True):
+        doing, limit = doing or DOING[type(asked)], seconds or self._limit
+        begin = begin or Begin()
+        self._ask_device(doing, limit, begin)
+        answer = self._request(asked, (), limit, doing)
+        parameters = {name: self._parameters[name] for name in self._set}
+        evidence = self._ask_device(doing, limit, End(parameters, begin.vast))
+        self._is_broken = bool(evidence.broken_by)
+        if evidence.malformed:
+            words = f"the worker sent an invalid message ({evidence.malformed})"
+            self._fail(doing, "protocol", words)
+        if evidence.failure:
+            # The error that stopped the device is the reason, and the worker's exception follows.
+            fault = evidence.failure
+        elif isinstance(answer, Failed):
+            fault = answer.fault
+        elif self._is_broken:
+            # The host code has not asked CUDA for the error.
+            fault = Fault("exception", f"CUDA error: {evidence.broken_by}")
+        else:
+            return answer, evidence
+        fault = replace(fault, exceeds_grid=evidence.exceeds_grid)
+        raise StepFailed(fault, fewer(evidence.findings))
+
+    def _with_shares(
+        self,
+        outputs: Sequence[ClaimedOutput],
+        places: Sequence[Place],
+        serials: Sequence[int | None],
+    ) -> Sequence[ClaimedOutput]:
+        """Return outputs that say whose memory they share: an input's or an earlier output's.
+
+        Args:
+            outputs: The outputs of a call.
+            places: Where they are.
+            serials: Serial numbers of their allocations.
+        """
+        now = list(zip(serials, map(_range_of, places), strict=True))
+        found = []
+        for output, (serial, here) in zip(outputs, now, strict=True):
             # Each allocation has its own serial number. The same number means that the earlier
             # output's allocation was never freed. An address alone could be that of new memory.
             before = [where for known, where in self._outputs if known == serial]
+            shares = output.shares
             if _overlap(here, self._inputs):
-                output["shares"] = "its input"
+                shares = "its input"
             elif _overlap(here, before):
-                output["shares"] = "an earlier output"
+                shares = "an earlier output"
+            found.append(structs.replace(output, shares=shares))
         self._outputs += now
-        return Message(header, found.tensors)
-
-    def _values(
-        self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
-    ) -> tuple[Tensor, ...]:
-        """Return the values of the model's parameters and buffers, as CPU tensors."""
-        found = self._read(step, limit, places, most)
-        if "wrong" in found.header:
-            self._fail(
-                step, "protocol", f"the worker named an invalid parameter ({found.header['wrong']})"
-            )
-        # The next message may overwrite tensors on a GPU.
-        return tuple(tensor.cpu() for tensor in found.tensors[::2])
-
-    @property
-    def _told_of_vast(self) -> dict[str, Any]:
-        """Header key `vast` of requests to the device, as a dict; empty if no input is vast."""
-        return {"vast": asdict(self._vast)} if self._vast else {}
+        return found
 
     def _read(
-        self, step: Step, limit: float, places: Sequence[Mapping[str, Any]], most: int
-    ) -> Message:
+        self,
+        doing: Doing,
+        limit: float,
+        places: Sequence[Place],
+        most: int,
+        vast: Vast | None = None,
+    ) -> tuple[Values, Sequence[Tensor]]:
         """Return the values of tensors on the device, and a code for the writer of each element.
 
         For a vast (very large) tensor, only the parts that are stored are returned. The total size
         is checked first, because the untrusted worker has stated the shapes.
         """
-        vast = self._vast
-        counts = [vast.numbers_of_output if vast else math.prod(each["shape"]) for each in places]
+        counts = [vast.numbers_of_output if vast else math.prod(each.shape) for each in places]
         size = sum(count * _width(each) for count, each in zip(counts, places, strict=True))
-        # Each element has one byte more, for its writer.
-        with_writers = size + sum(counts)
         if size > most:
             words = f"tensors of {size} bytes, at most {most} are expected"
-            self._fail(step, "protocol", f"the worker sent an invalid message ({words})")
+            self._fail(doing, "protocol", f"the worker sent an invalid message ({words})")
+        # Each element has one byte more, for its writer.
+        with_writers, request = size + sum(counts), Read(tuple(places), vast)
         return self._within(
-            step,
+            doing,
             limit,
-            lambda end: self._device.read(
-                end, self._serve_device, places, with_writers, **self._told_of_vast
-            ),
+            lambda end: self._device.read(request, with_writers, end, self._serve_device),
         )
 
     # The device
 
-    def _ask_device(
-        self, step: Step, limit: float, do: str, tensors: Sequence[Tensor] = (), **header: object
-    ) -> Mapping[str, Any]:
-        return self._device_message(step, limit, do, tensors, **header).header
-
-    def _device_message(
-        self, step: Step, limit: float, do: str, tensors: Sequence[Tensor] = (), **header: object
-    ) -> Message:
+    def _ask_device(self, doing: Doing, limit: float, request: Asked[A]) -> A:
         return self._within(
-            step,
-            limit,
-            lambda end: self._device.ask(do, end, self._serve_device, tensors, **header),
+            doing, limit, lambda end: self._device.ask(request, end, self._serve_device)
         )
 
-    def _within(self, step: Step, limit: float, ask: Callable[[float], Message]) -> Message:
+    def _put(
+        self,
+        doing: Doing,
+        limit: float,
+        request: PutInputs | PutWeights,
+        tensors: Sequence[Tensor],
+    ) -> AtPlaces:
+        return self._within(
+            doing, limit, lambda end: self._device.put(request, tensors, end, self._serve_device)
+        )
+
+    def _within(self, doing: Doing, limit: float, ask: Callable[[float], A]) -> A:
         """Call `ask`, which sends the device a request, with a deadline; return the answer.
 
         The time counts towards the worker's limit, because the worker can keep its device busy. It
@@ -345,10 +483,10 @@ class DeviceWorker(Worker):
                     f"all steps together took more than {every:g} s (--check-seconds allows more)"
                 )
                 words += ", and the device did not answer"
-            self._fail(step, "timeout", words)
+            self._fail(doing, "timeout", words)
         except (Disconnected, ProtocolError):
             last = last_line(self._printed)
-            self._fail(step, "crash", f"the device has ended{f' ({last})' if last else ''}")
+            self._fail(doing, "crash", f"the device has ended{f' ({last})' if last else ''}")
         finally:
             self._left.steps.spend(time.monotonic() - start - self._served_seconds)
 
@@ -357,16 +495,15 @@ class DeviceWorker(Worker):
         """True if a kernel has broken the device, so that the worker can serve no request."""
         return self._is_broken
 
-    def _serve_device(self, header: dict[str, Any]) -> Answer:
+    def _serve_device(self, asked: RunPtxas) -> Answer:
         """Answer the device's request to run ptxas; the answer is empty if ptxas takes too long."""
-        code = DeviceCode(header["ptx"], tuple(header["options"]))
         start = time.monotonic()
         try:
-            if header["ask"] == "cubin":
-                return {}, (as_tensor(self._build_service.cubin(code)),)
-            return {"usage": self._build_service.resources(code)}, ()
+            if asked.wanted == "cubin":
+                return PtxasRan(), (as_tensor(self._build_service.cubin(asked.code)),)
+            return PtxasRan(self._build_service.resources(asked.code)), ()
         except CompileTimeout:
-            return {"usage": ""}, ()
+            return PtxasRan(), ()
         finally:
             self._served_seconds += time.monotonic() - start
 
@@ -391,39 +528,31 @@ class DeviceWorker(Worker):
                 waiting.unregister(self._device)
             deadline += self._pause_since(start)
 
-    def _served(self, header: dict[str, Any]) -> Answer:
+    def _served(self, wanted: Build) -> Answer:
         """Build the extension that a worker requests; allow the device to load its modules."""
         before = set(self._build_service.built)
         try:
-            served = self._build_service.serve(header)
+            served = self._build_service.serve(wanted.extension)
         except CompileTimeout:
-            raise BuildTimeout(self._build_service.name_of(header)) from None
+            raise BuildTimeout(wanted.name) from None
         fresh = [library for library in self._build_service.built if library not in before]
-        digests = [sha256(image).hexdigest() for each in fresh for image in images_in(each)]
+        digests = tuple(sha256(image).hexdigest() for each in fresh for image in images_in(each))
         if digests:
-            self._ask_device("import", self._deadlines.step, "trust", digests=digests)
+            self._ask_device(DOING[Import], self._limit, Trust(digests))
         return served
-
-    def _check(self, step: Step, nonce: str, answer: Message) -> None:
-        answers.check(step, nonce, answer)
 
 
 def _any_distance() -> int:
     return _DISTANCE * secrets.randbelow(_FARTHEST // _DISTANCE + 1)
 
 
-def _width(place: Mapping[str, Any]) -> int:
-    dtype = DTYPES.get(place["dtype"])
-    return dtype.itemsize if dtype else 1
+def _width(place: Place) -> int:
+    return DTYPES[place.dtype].itemsize
 
 
-def _range_of(place: Mapping[str, Any]) -> _Range:
+def _range_of(place: Place) -> _Range:
     """Return a tensor's first address and the address after its last byte; (0, 0) if empty."""
-    if 0 in place["shape"]:
-        return (0, 0)
-    pairs = zip(place["shape"], place["strides"], strict=True)
-    last = sum((n - 1) * s for n, s in pairs)
-    return place["address"], place["address"] + (last + 1) * _width(place)
+    return (0, 0) if place.is_empty else (place.address, place.address + place.nbytes)
 
 
 def _overlap(one: _Range, others: Sequence[_Range]) -> bool:

@@ -12,17 +12,18 @@ import socket
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, Literal, NoReturn, Self
+from typing import IO, Any, Literal, NoReturn, Self, TypeVar
 
-import torch
+from msgspec.json import Decoder
+from torch import Tensor
 
 from harness.defaults import BUILD_SECONDS, CHECK_SECONDS, JUDGING_SECONDS, STEP_SECONDS
+from harness.finding import Finding
 from harness.messages.channel import (
-    MAX_TENSOR_BYTES,
     Answer,
     Channel,
     DeadlineExceeded,
@@ -30,19 +31,15 @@ from harness.messages.channel import (
     Message,
     ProtocolError,
 )
+from harness.messages.faults import Fault
+from harness.messages.protocol import Asked
 from harness.sandbox.confined import ProcessTree
 from harness.system.allowance import Allowance
+from harness.worker.steps import DOING, PROTOCOL, READY, STARTING, Build, Doing, Failed
 
-Step = Literal[
-    "start",
-    "import",
-    "construct",
-    "weights",
-    "forward",
-    "profile",
-    "time",
-    "leaks",
-]
+A = TypeVar("A")
+Cause = Literal["timeout", "crash", "protocol"]
+"""Why a worker gave no valid answer; `protocol` is an invalid message."""
 
 _OUTPUT_TAIL_BYTES = 2000
 _EXIT_SECONDS = 5.0
@@ -90,16 +87,26 @@ class WorkerFailure(RuntimeError):
     """A worker gave no answer or an invalid answer, and was killed.
 
     Attributes:
-        step: The step that was requested.
-        cause: `timeout`, `crash` or `protocol` (an invalid message).
+        cause: The kind of the reason.
     """
 
-    def __init__(
-        self, step: Step, cause: Literal["timeout", "crash", "protocol"], message: str
-    ) -> None:
+    def __init__(self, cause: Cause, message: str) -> None:
         super().__init__(message)
-        self.step = step
         self.cause = cause
+
+
+class StepFailed(RuntimeError):
+    """A step of a worker raised an exception, or an error stopped its device.
+
+    Attributes:
+        fault: The reason.
+        findings: Findings that the step had already made when it failed.
+    """
+
+    def __init__(self, fault: Fault, findings: Sequence[Finding] = ()) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+        self.findings = tuple(findings)
 
 
 class BuildTimeout(TimeoutError):
@@ -149,7 +156,7 @@ class Worker(ABC):
         Raises:
             WorkerFailure: The process does not accept requests.
         """
-        self._attempt("start", self._deadlines.start, None)
+        self._attempt(STARTING, READY, self._deadlines.start, lambda _: "")
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -164,30 +171,33 @@ class Worker(ABC):
         """Source text of the submission or reference that the worker runs."""
         return self._file.read_text(errors="replace")
 
-    def request(
+    def _request(
         self,
-        step: Step,
-        header: dict[str, Any] | None = None,
-        tensors: Sequence[torch.Tensor] = (),
+        asked: Asked[A],
+        tensors: Sequence[Tensor] = (),
         seconds: float | None = None,
-        max_tensor_bytes: int = MAX_TENSOR_BYTES,
-    ) -> Message:
+        doing: Doing | None = None,
+    ) -> A | Failed:
         """Request one step, and return the worker's answer.
 
         Args:
-            step: The step.
-            header: Further keys of the request.
+            asked: The request.
             tensors: The request's tensors.
             seconds: Time limit; None for `Deadlines.step`.
-            max_tensor_bytes: Largest size in bytes of all tensors of the answer together.
+            doing: Words for the step; None for those in `DOING`.
 
         Raises:
             WorkerFailure: The worker did not answer in time, died, or gave an invalid answer.
         """
-        asked = {**(header or {}), "step": step, "nonce": secrets.token_hex(16)}
-        return self._attempt(
-            step, seconds or self._deadlines.step, asked, tensors, max_tensor_bytes
-        )
+
+        def ask(deadline: float) -> str:
+            nonce = secrets.token_hex(16)
+            self._ask(asked, tensors, deadline, nonce)
+            return nonce
+
+        answers: Decoder[A | Failed] = PROTOCOL.answers[type(asked)]
+        limit = seconds or self._deadlines.step
+        return self._attempt(doing or DOING[type(asked)], answers, limit, ask)
 
     def close(self) -> None:
         """Kill the worker and all processes that it started."""
@@ -196,39 +206,40 @@ class Worker(ABC):
         self._output.close()
 
     def _attempt(
-        self,
-        step: Step,
-        seconds: float,
-        asked: dict[str, Any] | None,
-        tensors: Sequence[torch.Tensor] = (),
-        max_tensor_bytes: int = 0,
-    ) -> Message:
-        """Send a request, if `asked` is not None, and return the worker's next answer.
+        self, doing: Doing, answers: Decoder[A], seconds: float, ask: Callable[[float], str]
+    ) -> A:
+        """Have `ask` send a request, and return the worker's next answer.
 
         A worker that fails is killed. The time counts towards the limit for all steps of the check,
         except the time that the worker waits for the supervisor.
+
+        Args:
+            doing: Words for what the worker does.
+            answers: Decoder of the answer.
+            seconds: Time limit.
+            ask: Function that sends the request until a deadline, and returns its nonce.
         """
         # A start does not count: it is the harness's own work, mostly the import of torch.
-        limit = seconds if step == "start" else self._left.steps.limit(seconds)
+        is_start = doing is STARTING
+        limit = seconds if is_start else self._left.steps.limit(seconds)
         start, self._paused = time.monotonic(), 0.0
         try:
             deadline = start + limit
-            if asked is not None:
-                self._ask(asked, tensors, deadline)
-            answer = self._answer(deadline, max_tensor_bytes)
-            self._check(step, asked["nonce"] if asked else "", answer)
+            nonce = ask(deadline)
+            answer = self._answer(answers, deadline)
+            answer.require(nonce)
         except DeadlineExceeded:
-            words = f"no answer within {seconds:.0f} s while {_PHRASE[step]}; killed"
+            words = f"no answer within {seconds:.0f} s while {doing.words}; killed"
             if limit < seconds:
                 every = self._left.steps.seconds
                 words = (
                     f"all steps together took more than {every:g} s, the last one while "
-                    f"{_PHRASE[step]}"
+                    f"{doing.words}"
                 )
                 words += "; killed; --check-seconds allows more"
-            elif step in _BY_STEP_SECONDS:
+            elif doing.has_option:
                 words += "; --step-seconds allows more"
-            failure = WorkerFailure(step, "timeout", words)
+            failure = WorkerFailure("timeout", words)
         except BuildTimeout as late:
             words = f"no answer within {self._deadlines.build:.0f} s while building {late}; killed"
             if self._left.builds.is_used_up:
@@ -237,60 +248,53 @@ class Worker(ABC):
                     f"all builds together took more than {every:.0f} s, the last one {late}; killed"
                 )
                 words += "; --build-seconds allows more"
-            failure = WorkerFailure(step, "timeout", words)
+            failure = WorkerFailure("timeout", words)
         except Disconnected:
-            failure = WorkerFailure(step, "crash", self._epitaph(step))
+            failure = WorkerFailure("crash", self._epitaph(doing))
         except ProtocolError as error:
-            words = f"the worker sent an invalid message ({error}) while {_PHRASE[step]}"
-            failure = WorkerFailure(step, "protocol", words)
+            words = f"the worker sent an invalid message ({error}) while {doing.words}"
+            failure = WorkerFailure("protocol", words)
         else:
-            return answer
+            return answer.body
         finally:
-            if step != "start":
+            if not is_start:
                 self._left.steps.spend(time.monotonic() - start - self._paused)
         return self._give_up(failure)
 
-    def _fail(
-        self, step: Step, cause: Literal["timeout", "crash", "protocol"], words: str
-    ) -> NoReturn:
+    def _fail(self, doing: Doing, cause: Cause, words: str) -> NoReturn:
         """Kill the worker, and raise a `WorkerFailure` with `words` and the step in its message."""
-        self._give_up(WorkerFailure(step, cause, f"{words} while {_PHRASE[step]}"))
+        self._give_up(WorkerFailure(cause, f"{words} while {doing.words}"))
 
     def _give_up(self, failure: WorkerFailure) -> NoReturn:
         """Kill the worker, and raise the failure."""
         self._process.kill()
         raise failure
 
-    @abstractmethod
-    def _check(self, step: Step, nonce: str, answer: Message) -> None:
-        """Check that a worker's message is a valid answer to a request.
-
-        Raises:
-            ProtocolError: The message is not a valid answer.
-        """
-
-    def _ask(self, asked: dict[str, Any], tensors: Sequence[torch.Tensor], deadline: float) -> None:
+    def _ask(
+        self, asked: Asked[Any], tensors: Sequence[Tensor], deadline: float, nonce: str
+    ) -> None:
         if self._channel.has_unread():
             raise ProtocolError("a message that was not requested")
         # If the worker has died, waiting for the answer gives the reason.
         with contextlib.suppress(Disconnected):
-            self._channel.send(asked, tensors, deadline)
+            self._channel.send(asked, tensors, deadline, nonce)
 
-    def _answer(self, deadline: float, max_tensor_bytes: int) -> Message:
+    def _answer(self, answers: Decoder[A], deadline: float) -> Message[A]:
         """Return the worker's next answer, and serve the requests that the worker sends before it.
 
         The time that the supervisor takes to serve these requests is added to the deadline.
         """
         while True:
             deadline = self._await_message(deadline)
-            message = self._channel.receive(deadline, max_tensor_bytes)
-            if "ask" not in message.header:
+            # A worker has no tensors to send: its outputs are on its device.
+            message = self._channel.receive(answers, deadline, max_tensor_bytes=0)
+            if not isinstance(message.body, Build):
                 return message
             start = time.monotonic()
-            header, tensors = self._served(message.header)
+            body, tensors = self._served(message.body)
             deadline += self._pause_since(start)
             with contextlib.suppress(Disconnected):
-                self._channel.send(header, tensors, deadline)
+                self._channel.send(body, tensors, deadline)
 
     def _await_message(self, deadline: float) -> float:
         """Wait until the worker sends a message; return the deadline.
@@ -305,8 +309,8 @@ class Worker(ABC):
         self._paused += seconds
         return seconds
 
-    def _served(self, header: dict[str, Any]) -> Answer:
-        """Return the answer to a request that the worker itself sends, such as one for a build.
+    def _served(self, wanted: Build) -> Answer:
+        """Return the answer to a request for a build, which the worker itself sends.
 
         This class refuses every request.
 
@@ -314,14 +318,14 @@ class Worker(ABC):
             ProtocolError: The request is invalid.
             BuildTimeout: A build took too long.
         """
-        raise ProtocolError(f"a request for {str(header['ask'])[:40]!r}")
+        raise ProtocolError(f"a request for {wanted.name!r}")
 
-    def _epitaph(self, step: Step) -> str:
+    def _epitaph(self, doing: Doing) -> str:
         """Return a message that says how the process ended, with the last line that it printed."""
         if not self._process.wait(_EXIT_SECONDS):
-            return f"the worker closed the connection while {_PHRASE[step]}"
+            return f"the worker closed the connection while {doing.words}"
         last = last_line(self._output)
-        how = f"the worker {self._process.how_it_ended} while {_PHRASE[step]}"
+        how = f"the worker {self._process.how_it_ended} while {doing.words}"
         return how + (f": {last}" if last else "")
 
 
@@ -331,18 +335,3 @@ def last_line(output: IO[bytes]) -> str:
     output.seek(max(0, size - _OUTPUT_TAIL_BYTES))
     text = output.read().decode(errors="replace").strip()
     return text.rpartition("\n")[2][:200]
-
-
-_BY_STEP_SECONDS: tuple[Step, ...] = ("import", "construct", "weights", "forward", "profile")
-"""Steps whose deadline users can set by --step-seconds."""
-
-_PHRASE: dict[Step, str] = {
-    "start": "starting",
-    "import": "importing the submission",
-    "construct": "constructing ModelNew",
-    "weights": "setting the weights",
-    "forward": "running forward",
-    "profile": "running forward",
-    "time": "running a timed call",
-    "leaks": "looking for memory that was not freed",
-}

@@ -439,7 +439,7 @@ CHEATS: Mapping[str, Cheat] = {
     "record_forged": Cheat(
         "H",
         "forges the record of a kernel that it has not built",
-        OWN_WORK,
+        f"{OWN_WORK}|{PROTOCOL}",
         unlike_naive=_ELSEWHERE,
     ),
     "operator_without_cuda": Cheat(
@@ -516,7 +516,7 @@ CHEATS: Mapping[str, Cheat] = {
         verdicts=("unsupported",),
         unlike_naive=_REFUSED,
     ),
-    "counters_forged": Cheat("H", "forges its kernels' counters", f"{OWN_WORK}|{REPLACED}"),
+    "counters_forged": Cheat("H", "forges its kernels' counters", f"{PROTOCOL}|{REPLACED}"),
     "timing_replaced": Cheat(
         "H",
         "replaces what the worker tells of its calls",

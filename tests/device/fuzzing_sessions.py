@@ -15,18 +15,17 @@ import socket
 import sys
 import tempfile
 from collections import Counter
-from dataclasses import asdict
-from typing import Any
 
 import torch
 
 from harness.compiler.cache import Cache, default_root
 from harness.device.place import Place
 from harness.device.process import DeviceClient, DeviceProcess
+from harness.device.requests import Begin, End, FindLeaks, FindLines, PutInputs, PutWeights
 from harness.messages.channel import Disconnected
 from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
 from harness.simulator.native.library import build_machine_library
-from tests.device.conversing import PLAINLY, ask, received
+from tests.device.conversing import ask, put, read, received
 from tests.device.fuzzing import Hostile, operators
 
 _ANSWER_SECONDS = 0.05
@@ -80,7 +79,7 @@ class Worker:
             self._hostile.heard(call, answer)
 
 
-def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[str, Any]]) -> str:
+def trusted_step(draw: random.Random, device: DeviceClient, places: list[Place]) -> str:
     """Send one random request of the trusted side to the device.
 
     Args:
@@ -96,20 +95,20 @@ def trusted_step(draw: random.Random, device: DeviceClient, places: list[dict[st
     )
     if do in ("inputs", "weights"):
         value = torch.zeros(draw.choice((0, 1, 5, 1000)))
-        asked = {**PLAINLY, "in_new_memory": draw.random() < 0.5} if do == "inputs" else {}
-        places[:] = ask(device, do, value, **asked).header["places"]
+        asked = PutInputs(draw.random() < 0.5) if do == "inputs" else PutWeights()
+        places[:] = put(device, value, request=asked)
     elif do == "read":
         anywhere = Place(draw.randrange(1 << 48), (draw.randrange(9),), (1,), draw.randrange(20))
-        ask(device, do, places=[*places, asdict(anywhere)])
+        read(device, *places, anywhere)
     elif do == "end":
-        told = ask(device, do, parameters={str(i): place for i, place in enumerate(places)})
-        return "malformed" if told.header["malformed"] else do
+        told = ask(device, End({str(i): place for i, place in enumerate(places)}))
+        return "malformed" if told.malformed else do
     elif do == "begin":
-        ask(device, do, budget=draw.choice((None, 1000)), counting=draw.random() < 0.2)
+        ask(device, Begin(budget=draw.choice((None, 1000)), counting=draw.random() < 0.2))
     elif do == "lines":
-        ask(device, do, file="mine.py")
+        ask(device, FindLines("mine.py"))
     else:
-        ask(device, do)
+        ask(device, FindLeaks())
     return do
 
 
@@ -122,11 +121,11 @@ def main(count: int, seed: int) -> None:
     process = DeviceProcess(library, 1, must_be_confined=False)
     with tempfile.TemporaryFile() as output:
         neighbour = process.begin(output, 0, 1)
-        (kept,) = ask(neighbour, "inputs", _KEPT, **PLAINLY).header["places"]
+        (kept,) = put(neighbour, _KEPT)
         for _ in range(count):
             device = process.begin(output, 0, 1)
-            worker = Worker(draw, device, Hostile(draw, known, kept["address"]))
-            places: list[dict[str, Any]] = []
+            worker = Worker(draw, device, Hostile(draw, known, kept.address))
+            places: list[Place] = []
             try:
                 for _ in range(_STEPS_OF_A_SESSION):
                     worker.be_hostile()
@@ -136,7 +135,7 @@ def main(count: int, seed: int) -> None:
             finally:
                 device.close()
             seen["messages"] += worker.sent
-            assert torch.equal(ask(neighbour, "read", places=[kept]).tensors[0], _KEPT)
+            assert torch.equal(read(neighbour, kept)[1][0], _KEPT)
         neighbour.close()
         process.close()
         output.seek(0)

@@ -9,7 +9,6 @@ import struct
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -17,6 +16,7 @@ import torch
 from harness.compiler.cache import Cache, default_root
 from harness.device.place import Place
 from harness.device.process import DeviceClient, DeviceProcess
+from harness.device.requests import Begin, PutInputs
 from harness.messages.channel import Disconnected
 from harness.simulator.layout.calls import (
     AllocateEntry,
@@ -29,7 +29,7 @@ from harness.simulator.layout.calls import (
     Value,
 )
 from harness.simulator.native.library import build_machine_library
-from tests.device.conversing import PLAINLY, ask, call, received
+from tests.device.conversing import ask, call, end, put, read, received
 from tests.support import ROOT, run
 
 pytestmark = pytest.mark.simulator_only
@@ -54,11 +54,6 @@ def devices(process: DeviceProcess) -> Iterator[tuple[DeviceClient, DeviceClient
         yield pair
         for device in pair:
             device.close()
-
-
-def plain(place: Any) -> dict[str, Any]:
-    """Return a place (address, shape, strides and dtype of a tensor) as a message has it."""
-    return {**vars(place)}
 
 
 def test_hostile_messages_are_answered_or_refused() -> None:
@@ -86,14 +81,14 @@ def test_devices_of_one_process_do_not_see_each_other(
 ) -> None:
     """A worker cannot read from one device what is in the memory of another one."""
     one, other = devices
-    (place,) = ask(one, "inputs", torch.arange(4.0), **PLAINLY).header["places"]
-    there = RangeEntry(place["address"], 16)
+    (place,) = put(one, torch.arange(4.0))
+    there = RangeEntry(place.address, 16)
     assert call(one.worker_socket, Call.READ, bytes(there))[0] == 0
     assert call(other.worker_socket, Call.READ, bytes(there)) == (1, b"")
-    assert ask(one, "read", places=[place]).tensors[0].tolist() == [0, 1, 2, 3]
-    assert "wrong" in ask(other, "read", places=[place]).header
-    done = [ask(device, "end", parameters={}).header["work"]["during"] for device in devices]
-    assert [[work["name"] for work in each] for each in done] == [["to host"], []]
+    assert read(one, place)[1][0].tolist() == [0, 1, 2, 3]
+    assert read(other, place)[0].wrong
+    done = [end(device).during for device in devices]
+    assert [[work.name for work in each] for each in done] == [["to host"], []]
 
 
 def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceClient]) -> None:
@@ -103,26 +98,26 @@ def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceCl
     """
     device, _ = devices
     _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
-    place = plain(Place(int.from_bytes(data, "little"), (16,), (1,), 6))
-    ask(device, "end", parameters={})
+    place = Place(int.from_bytes(data, "little"), (16,), (1,), 6)
+    end(device)
     write = bytes(RequestEntry(Call.WRITE, 0, 72)) + data + bytes(range(64))
     device.worker_socket.sendall(write)
     for _ in range(2):
-        writers = ask(device, "read", places=[place]).tensors[1]
+        writers = read(device, place)[1][1]
         assert writers.tolist() == [0] * 16
-    ask(device, "begin")
+    ask(device, Begin())
     assert AnswerEntry.from_buffer_copy(received(device.worker_socket, 16)).error == 0
-    during = ask(device, "end", parameters={}).header["work"]["during"]
-    assert [(work["name"], work["elements"]) for work in during] == [("from host", 64)]
+    during = end(device).during
+    assert [(work.name, work.elements) for work in during] == [("from host", 64)]
 
 
 def test_numbers_in_messages_are_counted(devices: tuple[DeviceClient, DeviceClient]) -> None:
     """The device records how many bytes of values crossed between host and device in a step."""
     device, _ = devices
-    (place,) = ask(device, "inputs", torch.tensor([3.5]), **PLAINLY).header["places"]
-    there = TensorEntry(place["address"], place["dtype"], 0, 0)
+    (place,) = put(device, torch.tensor([3.5]))
+    there = TensorEntry(place.address, place.dtype, 0, 0)
     one = bytes([Value.TENSOR]) + bytes(there)
-    ask(device, "begin")
+    ask(device, Begin())
     told = call(device.worker_socket, Call.OPERATOR, operator("_local_scalar_dense", "", one))
     assert told == (0, struct.pack("<Bd", Value.REAL, 3.5))
     here = bytes([Value.HOST_TENSOR]) + bytes(TensorEntry(0, 6, 0, 0)) + struct.pack("<f", 2)
@@ -131,8 +126,8 @@ def test_numbers_in_messages_are_counted(devices: tuple[DeviceClient, DeviceClie
         call(device.worker_socket, Call.OPERATOR, operator("add", "Tensor", one + here + scale))[0]
         == 0
     )
-    during = ask(device, "end", parameters={}).header["work"]["during"]
-    bytes_of = {work["name"]: work["elements"] for work in during if work["worker"] == "copy"}
+    during = end(device).during
+    bytes_of = {work.name: work.elements for work in during if work.worker == "copy"}
     # Each call chooses its tensor, which counts eight bytes. The second also has a number of four
     # bytes and one of two.
     assert bytes_of == {"to host": 8, "chosen": 8 + 8, "from host": 4 + 2}
@@ -152,13 +147,13 @@ def test_inputs_stay_until_the_judge_lets_them_go(
     A later write to the input is recorded.
     """
     device, _ = devices
-    (place,) = ask(device, "inputs", torch.ones(4), **PLAINLY).header["places"]
-    address = place["address"].to_bytes(8, "little")
+    (place,) = put(device, torch.ones(4))
+    address = place.address.to_bytes(8, "little")
     assert call(device.worker_socket, Call.FREE, address)[0] == 0
     call(device.worker_socket, Call.WRITE, address + bytes(16))
-    assert ask(device, "read", places=[place]).tensors[0].tolist() == [0, 0, 0, 0]
-    told = ask(device, "end", parameters={}).header
-    assert told["work"]["during"][0]["name"] == "from host"
+    assert read(device, place)[1][0].tolist() == [0, 0, 0, 0]
+    told = end(device)
+    assert told.during[0].name == "from host"
 
 
 @pytest.mark.parametrize("is_freed_first", [True, False])
@@ -177,13 +172,12 @@ def test_memory_of_an_input_within_it_is_given_back(
         return MemoryEntry.from_buffer_copy(data).live
 
     before = live_bytes()
-    asked = {**PLAINLY, "skipped": [512]}
-    (place,) = ask(device, "inputs", torch.ones(4), **asked).header["places"]
+    (place,) = put(device, torch.ones(4), request=PutInputs(skipped=(512,)))
     assert live_bytes() > before
-    address = place["address"].to_bytes(8, "little")
+    address = place.address.to_bytes(8, "little")
     if is_freed_first:
         call(device.worker_socket, Call.FREE, address)
-    ask(device, "inputs", **PLAINLY)
+    put(device)
     if not is_freed_first:
         call(device.worker_socket, Call.FREE, address)
     assert live_bytes() == before
@@ -196,9 +190,10 @@ def test_module_that_nobody_built_is_not_loaded(
     device, _ = devices
     error, _ = call(device.worker_socket, Call.MODULE, b"\x50\xed\x55\xba" + bytes(60))
     assert error == 801
-    failure = ask(device, "end", parameters={}).header["failure"]
-    assert failure["kind"] == "unsupported"
-    assert "has not compiled" in failure["message"]
+    failure = end(device).failure
+    assert failure is not None
+    assert failure.kind == "unsupported"
+    assert "has not compiled" in failure.message
 
 
 @pytest.mark.parametrize(
@@ -218,7 +213,7 @@ def test_what_is_no_call_ends_the_conversation(
     device, _ = devices
     device.worker_socket.sendall(message)
     assert received(device.worker_socket, 1) == b""
-    assert ask(device, "end", parameters={}).header["malformed"]
+    assert end(device).malformed
 
 
 def test_place_outside_of_an_allocation_is_no_tensor(
@@ -237,9 +232,9 @@ def test_place_outside_of_an_allocation_is_no_tensor(
         Place(address, (1,), (1,), 77),
         Place(address, (1,), (1,), 9),
     ):
-        assert "wrong" in ask(device, "read", places=[plain(place)]).header
-    fine = plain(Place(address, (16,), (1,), 6))
-    assert "wrong" not in ask(device, "read", places=[fine]).header
+        assert read(device, place)[0].wrong
+    fine = Place(address, (16,), (1,), 6)
+    assert not read(device, fine)[0].wrong
 
 
 def test_device_that_is_ended_leaves_the_others(process: DeviceProcess) -> None:
@@ -248,7 +243,7 @@ def test_device_that_is_ended_leaves_the_others(process: DeviceProcess) -> None:
         first = process.begin(output, 0, 1)
         first.close()
         with pytest.raises((Disconnected, OSError)):
-            ask(first, "end", parameters={})
+            end(first)
         second = process.begin(output, 0, 1)
-        assert ask(second, "end", parameters={}).header["work"]["during"] == []
+        assert not end(second).during
         second.close()

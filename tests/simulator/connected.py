@@ -11,23 +11,28 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from torch import Tensor
 
 from harness.device.executor import Assembler
 from harness.device.process import DeviceClient
+from harness.device.record import Work
+from harness.device.requests import Begin, End, FindLeaks, PtxasRan, Read
 from harness.device.session import DeviceSession
 from harness.device.simulated import Simulator
 from harness.finding import Finding
-from harness.messages.channel import Channel, Message
+from harness.messages.channel import Channel
+from harness.messages.faults import Fault
+from harness.messages.protocol import Asked
 from harness.simulator.hardware.properties import DEVICE
+from harness.simulator.hardware.resources import Resources
 from harness.simulator.native.library import Libraries
 from harness.simulator.ptx.fatbinary import DeviceCode
-from harness.worker.answers import findings_of
 from harness.worker.inside.client_device import ClientDevice, place_of
 
 _SECONDS = 600.0
+A = TypeVar("A")
 
 
 @dataclass(frozen=True)
@@ -42,12 +47,12 @@ class Seen:
     """
 
     findings: tuple[Finding, ...]
-    work: tuple[Mapping[str, Any], ...]
-    failure: Mapping[str, Any] | None
+    work: tuple[Work, ...]
+    failure: Fault | None
     spent: int
 
 
-def no_usage(code: DeviceCode) -> Mapping[str, Any]:
+def no_usage(code: DeviceCode) -> Mapping[str, Resources]:
     """Return an empty resource usage (registers, shared memory), for tests without ptxas."""
     del code
     return {}
@@ -61,7 +66,9 @@ class Connected:
     """
 
     def __init__(
-        self, libraries: Libraries, usage: Callable[[DeviceCode], Mapping[str, Any]] = no_usage
+        self,
+        libraries: Libraries,
+        usage: Callable[[DeviceCode], Mapping[str, Resources]] = no_usage,
     ) -> None:
         ours, theirs = socket.socketpair()
         calls, worker = socket.socketpair()
@@ -82,26 +89,25 @@ class Connected:
         self.client = ClientDevice(libraries, worker.fileno(), DEVICE)
         self.recover = self.client.recover
 
-    def ask(self, do: str, *tensors: Tensor, **header: object) -> Message:
+    def ask(self, request: Asked[A]) -> A:
         """Send a request to the device process as the harness does; return the reply."""
         deadline = time.monotonic() + _SECONDS
-        return self._trusted.ask(do, deadline, lambda asked: (asked, ()), tensors, **header)
+        return self._trusted.ask(request, deadline, lambda _: (PtxasRan(), ()))
 
     def observe(self) -> Seen:
         """Return everything that the device process recorded since the last call."""
-        told = self.ask("end", parameters={}).header
-        spent = told["spent"]
-        self.ask("begin")
-        found = findings_of(Message({"findings": told["findings"]}))
-        return Seen(tuple(found), tuple(told["work"]["during"]), told.get("failure"), spent)
+        told = self.ask(End())
+        self.ask(Begin())
+        return Seen(told.findings, told.during, told.failure, told.spent)
 
     def writers(self, tensor: Tensor) -> Tensor:
         """Return, for each element of a device tensor, the code of its last writer.
 
         The code is 0 if some byte of the element was never written.
         """
-        return self.ask("read", places=[place_of(tensor)]).tensors[1]
+        request, deadline = Read((place_of(tensor),)), time.monotonic() + _SECONDS
+        return self._trusted.read(request, 0, deadline, lambda _: (PtxasRan(), ()))[1][1]
 
     def leaks(self) -> list[int]:
         """Return the sizes in bytes of cudaMalloc allocations that were not freed."""
-        return list(self.ask("leaks").header["leaks"])
+        return list(self.ask(FindLeaks()).sizes)

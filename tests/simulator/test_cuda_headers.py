@@ -61,7 +61,7 @@ for name, arguments in (("call_blas", (x,)), *((name, ()) for name in LIBRARIES)
     getattr(ext, name)(*arguments)
     failure = device.observe().failure
     if failure:
-        seen[name] = failure["message"]
+        seen[name] = failure.message
 print(json.dumps(seen))
 """
 

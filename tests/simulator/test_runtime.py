@@ -51,7 +51,7 @@ def observe(what):
     told = device.observe()
     seen = [f"{f.check}: {f.message} in {f.kernel}:{f.line}" for f in told.findings]
     if told.failure:
-        seen = [f"{told.failure['kind']}: {told.failure['message']}"]
+        seen = [f"{told.failure.kind}: {told.failure.message}"]
     print(f"[{what}]", *seen, sep="\\n", flush=True)
 
 for name in sys.argv[6:]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.compiler.cache import Cache, default_root
+from harness.compiler.flags import Extension
 from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, find_toolchain
 from harness.messages.channel import ProtocolError
 from harness.simulator.native.library import build_libraries
@@ -30,11 +31,12 @@ def test_builds_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyP
         submission, "simulator", DEFAULT_ARCHITECTURE, tmp_path / "cache", toolchain, libraries
     )
     service = BuildService(settings, 600.0, Allowance(600.0), lambda _: None)
-    blank = {
-        "ask": "build", "name": "large", "cpp_flags": [], "cuda_flags": [], "link_flags": [],
-        "include_paths": [], "with_cuda": False,
-    }  # fmt: skip
+
+    def build(number: int) -> None:
+        sources = (("main.cpp", LARGE.format(number)),)
+        service.serve(Extension("large", sources, with_cuda=False))
+
     for _ in range(2):
-        service.serve({**blank, "sources": [["main.cpp", LARGE.format(0)]]})
+        build(0)
     with pytest.raises(ProtocolError, match="of builds"):
-        service.serve({**blank, "sources": [["main.cpp", LARGE.format(1)]]})
+        build(1)

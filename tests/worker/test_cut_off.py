@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 import harness
-from harness.messages.channel import Channel, Message
+from harness.messages.channel import Channel
 from harness.records.report import Report
 from harness.sandbox.confined import Confined
 from harness.sandbox.forked import Forked
@@ -46,8 +46,8 @@ def killer(monkeypatch: pytest.MonkeyPatch) -> Killer:
     """Return a killer that counts each message which this process sends or receives."""
     found = Killer("")
 
-    def counted(real: Callable[..., Message | None]) -> Callable[..., Message | None]:
-        def call(*arguments: object, **options: object) -> Message | None:
+    def counted(real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **options: object) -> object:
             found.count()
             return real(*arguments, **options)
 

@@ -20,8 +20,8 @@ def test_a_worker_that_took_too_long_is_dead_for_later_requests() -> None:
     settings = settings_for(Request(loops, REFERENCE / "conv_transpose1d.py", "simulator"))
     with DeviceWorker(settings, Deadlines(step=60), lambda _event: None) as worker:
         with pytest.raises(WorkerFailure, match="no answer within 1 s") as late:
-            worker.request("import", {"constants": {}}, seconds=1)
+            worker.import_submission({}, seconds=1)
         assert late.value.cause == "timeout"
         with pytest.raises(WorkerFailure, match="killed by SIGKILL") as dead:
-            worker.request("leaks")
+            worker.look_back()
         assert dead.value.cause == "crash"

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from harness.simulator.counters.counters import (
-    AccessCounts,
-    BranchCounts,
-    KernelCounters,
-    LineCounts,
-)
+from harness.simulator.counters.counters import KernelCounters
 from harness.simulator.hardware.resources import Occupancy, Resources, occupancy
 from harness.simulator.ptx.space import Space
 
@@ -83,22 +77,10 @@ class Totals:
         return self.wavefronts / self.ideal_wavefronts if self.ideal_wavefronts else None
 
 
-def kernel_profile(plain: Mapping[str, Any]) -> KernelProfile:
-    """Make a kernel's profile from plain data (dicts, lists, strings, numbers).
-
-    Args:
-        plain: The fields of `KernelCounters` under "counters", and those of `Resources` under
-            "resources"; the latter may be None.
-    """
-    data = dict(plain["counters"])
-    data["grid"], data["block"] = tuple(data["grid"]), tuple(data["block"])
-    data["accesses"] = tuple(AccessCounts(**access) for access in data["accesses"])
-    data["branches"] = tuple(BranchCounts(**branch) for branch in data["branches"])
-    data["lines"] = tuple(LineCounts(**line) for line in data["lines"])
-    counters = KernelCounters(**data)
-    if not plain["resources"]:
+def kernel_profile(counters: KernelCounters, resources: Resources | None) -> KernelProfile:
+    """Return a kernel's profile, with the occupancy that follows from its resources."""
+    if resources is None:
         return KernelProfile(counters, None, None)
-    resources = Resources(**plain["resources"])
     shared = resources.shared_bytes + counters.dynamic_shared_bytes
     fitting = occupancy(resources.registers, shared, math.prod(counters.block))
     return KernelProfile(counters, resources, fitting)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict
 
 from harness.compiler.extension import ExtensionBuildError
 from harness.compiler.flags import Extension
 from harness.messages.channel import Channel
+from harness.worker.steps import BUILT, Build
 
 
 class Asking:
@@ -25,8 +25,8 @@ class Asking:
             ExtensionBuildError: The extension does not compile.
         """
         with self._lock:
-            self._channel.send({"ask": "build", **asdict(extension)})
-            answer = self._channel.receive()
-        if "error" in answer.header:
-            raise ExtensionBuildError(extension.name, answer.header["error"])
+            self._channel.send(Build.of(extension))
+            answer = self._channel.receive(BUILT)
+        if answer.body.error is not None:
+            raise ExtensionBuildError(extension.name, answer.body.error)
         return answer.tensors[0].numpy().tobytes()

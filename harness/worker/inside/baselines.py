@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import ast
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from harness.sandbox.limits import die_with_parent
 from harness.system import interpreter
 from harness.worker.inside.faults import describe
 from harness.worker.inside.serving import Steps, serve
+from harness.worker.steps import Construct, Constructed, Done, SetWeights, Time, Timed
 
 
 class BaselineSession:
@@ -42,49 +44,47 @@ class BaselineSession:
         self._forwards: dict[str, Callable[..., object]] = {}
 
     def steps(self) -> Steps:
-        """Return the functions that do the steps, by the names in the supervisor's requests."""
-        return {"construct": self._construct, "weights": self._set_weights, "time": self._time}
+        """Return the functions that do the steps, by the classes of the supervisor's requests."""
+        return {Construct: self._construct, SetWeights: self._set_weights, Time: self._time}
 
-    def _construct(self, message: Message) -> Answer:
-        header = message.header
-        self._model = self._problem.model(*header["positional"], **header["named"]).cuda()
+    def _construct(self, message: Message[Construct]) -> Answer:
+        positional = map(ast.literal_eval, message.body.positional)
+        named = {name: ast.literal_eval(text) for name, text in message.body.named.items()}
+        self._model = self._problem.model(*positional, **named).cuda()
         # Code that torch compiles depends on whether TF32 is allowed.
         self._forwards = {
             precision: torch.compile(self._model) if self._kind == "torch.compile" else self._model
             for precision in BASELINE_PRECISIONS
         }
         # The trusted side knows the parameters' names, since it has loaded the reference itself.
-        return {"names": [], "findings": []}, ()
+        return Constructed((), (), ()), ()
 
-    def _set_weights(self, message: Message) -> Answer:
+    def _set_weights(self, message: Message[SetWeights]) -> Answer:
         assert self._model is not None, "construct comes first"  # noqa: S101
-        names: Sequence[str] = message.header["names"]
-        given = dict(zip(names, message.tensors, strict=True))
+        given = dict(zip(message.body.names, message.tensors, strict=True))
         self._model.load_state_dict({**self._model.state_dict(), **given})
-        return {}, ()
+        return Done(), ()
 
-    def _time(self, message: Message) -> Answer:
+    def _time(self, message: Message[Time]) -> Answer:
         """Time one forward call on inputs in GPU memory that the supervisor shares.
 
         The output is copied into the shared memory, behind the inputs.
         """
-        header = message.header
-        forward = self._forward(header["precision"])
+        asked = message.body
+        forward = self._forward(asked.precision)
         # Memory that two processes have open was measured to be slower to read than memory of one
         # process alone.
-        inputs = [each.clone() for each in self._window.at(header["handle"], header["placed"])]
+        inputs = [each.clone() for each in self._window.at(asked.handle, asked.placed)]
         arguments = self._problem.forward_arguments(inputs)
         self._cache.empty()
         self._stopwatch.begin()
         with torch.no_grad(), self._stopwatch.queueing():
             output = forward(*arguments)
-        told = {"milliseconds": self._stopwatch.stop()}
+        milliseconds = self._stopwatch.stop()
         if not isinstance(output, Tensor):
-            return told, ()
-        return {
-            **told,
-            "placed": self._window.put(header["handle"], [output], header["behind"]),
-        }, ()
+            return Timed(milliseconds), ()
+        placed = self._window.put(asked.handle, [output], asked.behind)
+        return Timed(milliseconds, placed), ()
 
     def _forward(self, precision: str) -> Callable[..., object]:
         """Set torch to the precision `fp32` or `tf32`; return the model to call in that mode."""

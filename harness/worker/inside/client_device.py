@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from harness.device.place import Place
 from harness.messages.kinds import NOBODY_ASKED
 from harness.simulator.hardware.properties import DeviceProperties
-from harness.simulator.layout.scalar_types import DTYPES, NUMBERS
+from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.native.library import Libraries
 from harness.worker.inside.symbols import symbols_of_a_gpu
 from harness.worker.inside.torch_cuda import ClientCuda, cuda_error
-
-Place = dict[str, Any]
-"""A `harness.device.place.Place` as plain data."""
 
 
 class ClientDevice:
@@ -79,21 +76,16 @@ class ClientDevice:
     def tensor_at(self, place: Place) -> Tensor:
         """Return the tensor on the device that has this address, shape, strides and dtype."""
         found: Tensor = torch.ops.harness.tensor_at(
-            place["address"], place["shape"], place["strides"], DTYPES[place["dtype"]]
+            place.address, place.shape, place.strides, DTYPES[place.dtype]
         )
         return found
 
 
-def places_of(tensors: Sequence[Tensor]) -> list[Place]:
-    """Return the address, shape, strides and dtype of each device tensor, as plain data."""
-    return [place_of(tensor) for tensor in tensors]
+def places_of(tensors: Sequence[Tensor]) -> tuple[Place, ...]:
+    """Return the address, shape, strides and dtype of each device tensor."""
+    return tuple(place_of(tensor) for tensor in tensors)
 
 
 def place_of(tensor: Tensor) -> Place:
-    """Return the address, shape, strides and dtype of a device tensor, as plain data."""
-    return {
-        "address": tensor.data_ptr() if tensor.numel() else 0,
-        "shape": list(tensor.shape),
-        "strides": list(tensor.stride()),
-        "dtype": NUMBERS[tensor.dtype],
-    }
+    """Return the address, shape, strides and dtype of a device tensor."""
+    return Place.of(tensor.data_ptr() if tensor.numel() else 0, tensor)

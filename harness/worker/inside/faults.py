@@ -1,4 +1,4 @@
-"""Conversion of a submission's exception into the fault that a report shows.
+"""Conversion of a submission's exception into the answer that says why its step failed.
 
 The conversion runs in the worker, so the harness does not trust the result.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import re
 import traceback
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,36 +15,14 @@ import torch
 
 from harness.compiler.extension import ExtensionBuildError
 from harness.compiler.ninja import first_error
-from harness.messages.kinds import ClaimedKind
 from harness.simulator.hardware.errors import UnsupportedCall
 from harness.system.texts import MOST_OF_A_DETAIL, MOST_OF_A_MESSAGE, shortened
+from harness.worker.steps import Failed
 
 # Shorter string literals also occur in messages that are not the submission's own.
 _TELLING_LITERAL = 8
 # pybind11's message for a failed call contains all types and arguments.
 _MOST_OF_A_LINE = 1000
-
-
-@dataclass(frozen=True)
-class Fault:
-    """The reason why a step of a submission failed.
-
-    Attributes:
-        kind: Kind of the reason, such as `build` or `refusal`.
-        message: The reason in one line.
-        detail: The compiler's output, or the traceback within the submission.
-    """
-
-    kind: ClaimedKind
-    message: str
-    detail: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the fault as plain data for a message, which refuses longer texts."""
-        message = shortened(self.message, MOST_OF_A_MESSAGE)
-        return asdict(
-            replace(self, message=message, detail=shortened(self.detail, MOST_OF_A_DETAIL))
-        )
 
 
 # Texts of CUDA's errors in a submission's own exception. It comes from the submission's check of a
@@ -78,34 +55,43 @@ def name_tensors_by_shape() -> None:
     _tensor_str._str = named
 
 
-def describe(error: BaseException, submission: Path) -> Fault:
-    """Return the fault for an exception that was raised while the submission's code ran."""
+def describe(error: BaseException, submission: Path) -> Failed:
+    """Return the answer for an exception that was raised while the submission's code ran.
+
+    Messages refuse longer texts than those that the answer has.
+    """
+    failed = _described(error, submission)
+    message = shortened(failed.message, MOST_OF_A_MESSAGE)
+    return Failed(failed.kind, message, shortened(failed.detail, MOST_OF_A_DETAIL))
+
+
+def _described(error: BaseException, submission: Path) -> Failed:
     if isinstance(error, ExtensionBuildError):
         library = _missing_library(error.output)
         if library:
-            return Fault("unsupported", library, error.output)
-        return Fault("build", str(error).partition("\n")[0], _around_first_error(error.output))
+            return Failed("unsupported", library, error.output)
+        return Failed("build", str(error).partition("\n")[0], _around_first_error(error.output))
     if isinstance(error, UnsupportedCall):
-        return Fault("unsupported", _one_line(error))
+        return Failed("unsupported", _one_line(error))
     undefined = _undefined_symbol(error)
     if undefined and not _OF_LIBRARIES.match(undefined):
         # Functions of libraries have other names.
         why = f"its extension declares {undefined} but does not define it"
-        return Fault("exception", why, _encodable(str(error)))
+        return Failed("exception", why, _encodable(str(error)))
     missing = undefined or _missing_part(error)
     if missing:
-        return Fault("unsupported", f"the harness's device does not support {missing}")
+        return Failed("unsupported", f"the harness's device does not support {missing}")
     where = _own_frames(error, submission)
     detail = _encodable("".join(traceback.format_list(where)).rstrip())
     place = f" ({submission.name}:{where[-1].lineno}, in {where[-1].name})" if where else ""
     text = f"{type(error).__name__[:_MOST_OF_A_LINE]}: {_one_line(error)}{place}"
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return Fault("out of memory", text, detail)
+        return Failed("out of memory", text, detail)
     if _is_refusal(error, submission):
-        return Fault("refusal", _one_line(error) or text, detail)
+        return Failed("refusal", _one_line(error) or text, detail)
     if isinstance(error, Exception) and _LAUNCH_REFUSED.search(str(error)):
-        return Fault("launch refused", text, detail)
-    return Fault("exception", text, detail)
+        return Failed("launch refused", text, detail)
+    return Failed("exception", text, detail)
 
 
 def _around_first_error(output: str) -> str:

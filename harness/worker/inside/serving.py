@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from harness.messages.channel import Answer, Channel, Disconnected, Message
-from harness.worker.inside.faults import Fault
+from harness.messages.protocol import Asked
+from harness.worker.steps import PROTOCOL, Failed, Ready
 
-Steps = Mapping[str, Callable[[Message], Answer]]
-"""A worker's steps, by the names in the supervisor's requests."""
+Steps = Mapping[type[Asked[Any]], Callable[[Message[Any]], Answer]]
+"""The functions that do a worker's steps, by the classes of the supervisor's requests."""
 
 
-def serve(channel: Channel, steps: Steps, describe: Callable[[BaseException], Fault]) -> None:
+def serve(channel: Channel, steps: Steps, describe: Callable[[BaseException], Failed]) -> None:
     """Answer the supervisor's requests until it closes the connection.
 
     Args:
         channel: Connection to the supervisor.
-        steps: Functions that do the steps, by the names in requests.
-        describe: Function that returns the fault for an exception that a step raised.
+        steps: Functions that do the steps.
+        describe: Function that returns the answer for an exception that a step raised.
     """
-    channel.send({"nonce": ""})
+    channel.send(Ready())
     try:
         while True:
             _serve(channel, steps, describe)
@@ -27,12 +29,14 @@ def serve(channel: Channel, steps: Steps, describe: Callable[[BaseException], Fa
         return
 
 
-def _serve(channel: Channel, steps: Steps, describe: Callable[[BaseException], Fault]) -> None:
-    message = channel.receive()
-    nonce = {"nonce": message.header.pop("nonce")}
+def _serve(channel: Channel, steps: Steps, describe: Callable[[BaseException], Failed]) -> None:
+    message = channel.receive(PROTOCOL.requests)
     try:
-        header, tensors = steps[message.header["step"]](message)
-    except BaseException as error:  # a submission may raise anything, SystemExit too
-        channel.send({"fault": describe(error).to_json(), "findings": [], **nonce})
-    else:
-        channel.send({**header, **nonce}, tensors)
+        body, tensors = steps[type(message.body)](message)
+        channel.send(body, tensors, nonce=message.nonce)
+    except Disconnected:
+        raise
+    # A submission may raise anything, SystemExit too. It may also have names that are not Unicode,
+    # which cannot be sent.
+    except BaseException as error:
+        channel.send(describe(error), nonce=message.nonce)

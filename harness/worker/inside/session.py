@@ -6,10 +6,9 @@ judges the outputs.
 
 from __future__ import annotations
 
+import ast
 import gc
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -19,14 +18,26 @@ from harness.finding import Finding
 from harness.messages.channel import DTYPES, Answer, Message
 from harness.messages.kinds import Move
 from harness.problems.configuration import Number, forward_arguments
-from harness.system.texts import MOST_OF_A_MESSAGE, MOST_OF_A_NAME, shortened
+from harness.system.texts import MOST_OF_A_NAME
 from harness.worker.inside.asking import Asking
-from harness.worker.inside.client_device import ClientDevice
+from harness.worker.inside.client_device import ClientDevice, places_of
 from harness.worker.inside.faults import name_tensors_by_shape
+from harness.worker.inside.serving import Steps
 from harness.worker.inside.state import StateWatch
 from harness.worker.inside.submission_module import SubmissionModule
 from harness.worker.inside.values import DeviceValues
 from harness.worker.settings import WorkerArguments
+from harness.worker.steps import (
+    Construct,
+    Constructed,
+    Done,
+    Forget,
+    Forgotten,
+    Forward,
+    Import,
+    Remark,
+    SetWeights,
+)
 
 
 class Session:
@@ -40,7 +51,7 @@ class Session:
         ExtensionLoader(told.submission, self._build).install()
         self._values = DeviceValues(self._device)
         self._model: torch.nn.Module | None = None
-        self._numbers: dict[int, Number] = {}
+        self._numbers: Mapping[int, Number] = {}
         self._watch = StateWatch()
         self._imported: list[Finding] = []
 
@@ -54,59 +65,60 @@ class Session:
         self._device.check(library)
         return library
 
-    def steps(self) -> dict[str, Callable[[Message], Answer]]:
-        """Return the functions that do the steps, by the names in the supervisor's requests."""
+    def steps(self) -> Steps:
+        """Return the functions that do the steps, by the classes of the supervisor's requests."""
         return {
-            "import": self.import_submission,
-            "construct": self.construct,
-            "weights": self.set_weights,
-            "forward": self.run,
-            "leaks": self.forget,
+            Import: self.import_submission,
+            Construct: self.construct,
+            SetWeights: self.set_weights,
+            Forward: self.run,
+            Forget: self.forget,
         }
 
-    def import_submission(self, message: Message) -> Answer:
+    def import_submission(self, message: Message[Import]) -> Answer:
         """Run the submission's file as a module."""
-        self._submission.execute(message.header["constants"])
+        self._submission.execute(message.body.constants)
         self._imported = self._watch.changes("during import")
-        return {}, ()
+        return Done(), ()
 
-    def construct(self, message: Message) -> Answer:
+    def construct(self, message: Message[Construct]) -> Answer:
         """Construct `ModelNew` on the device.
 
         The answer has the address and layout of each parameter and buffer.
         """
-        header = message.header
+        asked = message.body
         self._model = None
-        self._numbers = dict(header["numbers"])
+        self._numbers = asked.numbers
         self._values.forget()
         # Each case gets a working device, even if the case before has broken it.
-        self._device.recover(header["multiprocessors"])
-        if self._submission.configure(header["constants"]):
+        self._device.recover(asked.multiprocessors)
+        if self._submission.configure(asked.constants):
             self._imported += self._watch.changes("during import")
-        torch.manual_seed(header["seed"])
-        model = self._submission.construct(*header["positional"], **header["named"])
-        self._model = _moved(model, header["move"])
+        torch.manual_seed(asked.seed)
+        positional = map(ast.literal_eval, asked.positional)
+        named = {name: ast.literal_eval(text) for name, text in asked.named.items()}
+        self._model = _moved(self._submission.construct(*positional, **named), asked.move)
         # Findings of the import belong to every case.
         findings = [*self._imported, *self._watch.changes("during construction")]
         state = self._state()
-        told, tensors = self._values.told(tuple(state.values()))
-        return {**told, "names": list(state), "findings": list(map(_plain, findings))}, tensors
+        places = places_of([*state.values()])
+        return Constructed(tuple(state), places, tuple(map(Remark.of, findings))), ()
 
-    def set_weights(self, message: Message) -> Answer:
+    def set_weights(self, message: Message[SetWeights]) -> Answer:
         """Overwrite the model's parameters and buffers in place."""
         state = self._state()
-        names: Sequence[str] = message.header["names"]
+        given = self._values.at(message.body.places)
         with torch.no_grad():
-            for name, value in zip(names, self._values.given(message), strict=True):
+            for name, value in zip(message.body.names, given, strict=True):
                 state[name].copy_(value)
-        return {}, ()
+        return Done(), ()
 
-    def run(self, message: Message) -> Answer:
+    def run(self, message: Message[Forward]) -> Answer:
         """Call the model on the inputs that the request describes by address and layout.
 
         The request does not show whether the call is checked, counted or timed.
         """
-        model, inputs = self._forward(), self._values.inputs(message)
+        model, inputs = self._forward(), self._values.inputs(message.body.places)
         arguments = forward_arguments(inputs, self._numbers)
         with torch.no_grad():
             output = model(*arguments)
@@ -114,12 +126,11 @@ class Session:
         # that this one does not wait for may be left, and is a finding.
         torch.cuda.current_stream().synchronize()
         self._device.raise_unread_error()
-        thorough = bool(message.header.get("is_last"))
+        thorough = message.body.is_last
         findings = self._watch.changes("during forward", random=True, thorough=thorough)
-        header, tensors = self._values.checked(output, inputs)
-        return {**header, "findings": list(map(_plain, findings))}, tensors
+        return self._values.returned(output, inputs, findings), ()
 
-    def forget(self, _: Message) -> Answer:
+    def forget(self, _: Message[Forget]) -> Answer:
         """Drop the model and its tensors; memory that then stays allocated was leaked by C++ code.
 
         The answer names the constants of the reference that the submission has read.
@@ -127,7 +138,7 @@ class Session:
         self._model = None
         self._values.forget()
         gc.collect()
-        return {"constants": self._submission.names_read()}, ()
+        return Forgotten(tuple(self._submission.names_read())), ()
 
     def _forward(self) -> torch.nn.Module:
         assert self._model is not None, "construct comes first"  # noqa: S101
@@ -169,7 +180,3 @@ def _moved(model: torch.nn.Module, move: Move) -> torch.nn.Module:
     if moved is not model:
         raise TypeError(f"ModelNew.{move} returned another object than the model")
     return moved
-
-
-def _plain(finding: Finding) -> dict[str, Any]:
-    return asdict(replace(finding, message=shortened(finding.message, MOST_OF_A_MESSAGE)))

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from harness.messages.channel import DTYPES, Answer, Message
+from harness.device.place import Place
+from harness.finding import Finding
+from harness.messages.channel import DTYPES
 from harness.system.texts import MOST_OF_A_NAME, shortened
 from harness.worker.inside.client_device import ClientDevice, place_of, places_of
+from harness.worker.steps import ClaimedOutput, Remark, Returned
 
 
 class DeviceValues:
@@ -28,16 +31,12 @@ class DeviceValues:
         """Drop the inputs and outputs of the last call."""
         self._inputs, self._outputs = [], []
 
-    def told(self, tensors: Sequence[Tensor]) -> Answer:
-        """Return an answer with the address, shape, strides and dtype of each tensor."""
-        return {"places": places_of(tensors)}, ()
+    def at(self, places: Sequence[Place]) -> Sequence[Tensor]:
+        """Return the device tensors with these addresses and layouts."""
+        return [self._device.tensor_at(place) for place in places]
 
-    def given(self, message: Message) -> Sequence[Tensor]:
-        """Return the device tensors that a message describes by address and layout."""
-        return [self._device.tensor_at(place) for place in message.header["places"]]
-
-    def inputs(self, message: Message) -> Sequence[Tensor]:
-        """Return the input tensors that a message describes by address and layout.
+    def inputs(self, places: Sequence[Place]) -> Sequence[Tensor]:
+        """Return the input tensors with these addresses and layouts.
 
         They are the same objects as in the last call if none of the inputs has moved.
         """
@@ -45,37 +44,41 @@ class DeviceValues:
         # the serial number of its allocation.
         self._outputs = []
         # The submission may have moved or resized the last inputs.
-        if places_of(self._inputs) != message.header["places"]:
-            self._inputs = list(self.given(message))
+        if places_of(self._inputs) != places:
+            self._inputs = list(self.at(places))
         return self._inputs
 
-    def checked(self, output: object, inputs: Sequence[Tensor]) -> Answer:
+    def returned(
+        self, output: object, inputs: Sequence[Tensor], findings: Sequence[Finding]
+    ) -> Returned:
         """Return an answer that describes the output of forward: a tensor, or a tuple or list.
 
-        The answer has the type of the output, and the type, address and layout of each tensor.
+        Args:
+            output: What forward has returned.
+            inputs: The inputs of the call.
+            findings: What was found in the call.
         """
         outputs = output if isinstance(output, tuple | list) else [output]
-        told = [self._told_of(each, inputs) for each in outputs]
-        return {"type": _kind(output), "outputs": told}, ()
+        told = tuple(self._claimed(each, inputs) for each in outputs)
+        return Returned(_kind(output), told, tuple(map(Remark.of, findings)))
 
-    def _told_of(self, output: object, inputs: Sequence[Tensor]) -> dict[str, object]:
-        nowhere = {"device": "", "shares": None, "place": None}
+    def _claimed(self, output: object, inputs: Sequence[Tensor]) -> ClaimedOutput:
         if type(output) is not Tensor:
-            return {"type": _kind(output), **nowhere}
+            return ClaimedOutput(_kind(output))
         if output.dtype not in DTYPES.values():
-            return {"type": f"a tensor of {output.dtype}", **nowhere}
+            return ClaimedOutput(f"a tensor of {output.dtype}")
         is_here = output.device.type == "cuda" and output.layout == torch.strided
         plain = output.resolve_conj().resolve_neg() if is_here else output
         self._outputs.append(plain)
         # The trusted side finds an output that shares an input's memory. It does not see that the
         # output is an input object whose memory was replaced.
         is_input = bool(output.numel()) and any(output is each for each in inputs)
-        return {
-            "type": _kind(output),
-            "device": output.device.type,
-            "shares": "its input" if is_input else None,
-            "place": place_of(plain) if is_here else None,
-        }
+        return ClaimedOutput(
+            _kind(output),
+            output.device.type,
+            "its input" if is_input else None,
+            place_of(plain) if is_here else None,
+        )
 
 
 def _kind(output: object) -> str:

