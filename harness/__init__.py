@@ -8,6 +8,8 @@ import logging
 from concurrent.futures import as_completed
 from typing import TYPE_CHECKING
 
+from harness.version import __version__
+
 if TYPE_CHECKING:
     from harness.client import Client, check
     from harness.options import Options
@@ -24,12 +26,11 @@ __all__ = [
     "Report",
     "Reward",
     "SpeedResult",
+    "__version__",
     "as_completed",
     "check",
     "reward",
 ]
-
-__version__ = "0.1.0"
 
 # The module of each name. Names are imported on demand: pytest loads this package in every
 # repository of an environment, and importing torch takes seconds.

@@ -6,12 +6,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from harness import __version__
 from harness.cli import check, doctor, gate, leaderboard, profile, report
 from harness.cli.options import USAGE
 from harness.system.errors import HarnessError
 from harness.system.output import say
 from harness.system.warning import without_user_warnings
+from harness.version import __version__
 
 _COMMANDS = (check, report, leaderboard, profile, gate, doctor)
 

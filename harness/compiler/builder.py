@@ -288,7 +288,8 @@ def _with_linkers_words(error: CompileError, extension: Extension) -> CompileErr
 
 
 def _overlay_digests() -> list[str]:
-    return [file_digest(path) for path in sorted(flags.OVERLAY.rglob("*.h"))]
+    folders = (flags.OVERLAY, flags.SIMULATED)
+    return [file_digest(path) for each in folders for path in sorted(each.rglob("*.h"))]
 
 
 def build_shared_library(

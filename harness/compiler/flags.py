@@ -25,6 +25,9 @@ from harness.compiler.toolchain import DEFAULT_ARCHITECTURE, CudaCompiler, Toolc
 from harness.system.device import Device
 
 OVERLAY = Path(__file__).parent / "include"
+# The headers of the simulated CUDA, which belong to the simulator's runtime. Only their place is
+# known here.
+SIMULATED = Path(__file__).parents[1] / "simulator" / "include"
 """Folder of the harness's own headers."""
 
 Headers = Literal["slim", "light", "full"]
@@ -102,7 +105,7 @@ def include_flags(
     """Return the include flags: the submission's folders, the harness's, torch's, then CUDA's."""
     ours = [] if headers == "full" else [OVERLAY / headers]
     if target.device == "simulator":
-        ours.append(OVERLAY / "simulator")
+        ours.append(SIMULATED)
     theirs = [Path(path) for path in cpp_extension.include_paths("cpu")]
     theirs.append(Path(sysconfig.get_path("include", scheme="posix_prefix")))
     if extension.with_cuda:

@@ -16,7 +16,6 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from harness import __version__
 from harness.compiler.cache import digest, file_digest
 from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import ToolchainError, find_toolchain
@@ -27,6 +26,7 @@ from harness.records.report import Report, Verdict
 from harness.system import codec
 from harness.system.files import write_whole
 from harness.system.interpreter import PACKAGE
+from harness.version import __version__
 from harness.worker.supervisor import Deadlines
 
 FOLDER = Path(".harness") / "finished"

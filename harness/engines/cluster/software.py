@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from harness import __version__
 from harness.compiler.flags import torch_version
 from harness.compiler.toolchain import ToolchainError, find_cuda_compiler
 from harness.engines.finished import harness_digest
 from harness.gpu.release import cuda_here
+from harness.version import __version__
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from torch.utils import cpp_extension
 
 from harness.compiler.builder import build_shared_library
 from harness.compiler.cache import Cache, Entry, Product, digest
-from harness.compiler.flags import OVERLAY, torch_language_standard
+from harness.compiler.flags import OVERLAY, SIMULATED, torch_language_standard
 from harness.compiler.toolchain import Toolchain, find_c_compiler
 from harness.simulator.layout.header import NAME, header
 
@@ -105,11 +105,11 @@ def _build_device(cache: Cache, toolchain: Toolchain, layout: Path) -> Entry:
         cache,
         toolchain,
         "libharness_device.so",
-        [f"-I{OVERLAY / 'simulator'}", f"-I{_HERE}", f"-I{layout}"],
+        [f"-I{SIMULATED}", f"-I{_HERE}", f"-I{layout}"],
         [_HERE / "device.cpp", _HERE / "slim.cpp"],
         # With a static libstdc++, torch could not catch the exceptions that this library throws.
         ["-l:libstdc++.so.6"],
-        [*(_HERE / "cudart").glob("*.h"), *(OVERLAY / "simulator").rglob("*.h")],
+        [*(_HERE / "cudart").glob("*.h"), *SIMULATED.rglob("*.h")],
     )
 
 
