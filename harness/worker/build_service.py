@@ -5,7 +5,9 @@ Requests come from untrusted code. So the supervisor checks them, and runs compi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +21,12 @@ from harness.compiler.ninja import CompileError
 from harness.messages.channel import Answer, ProtocolError
 from harness.sandbox.confined import places
 from harness.simulator.hardware.resources import assembled, resource_usage
-from harness.simulator.ptx.fatbinary import DeviceCode
+from harness.simulator.ptx.fatbinary import (
+    DeviceCode,
+    FatBinaryError,
+    device_code_of,
+    images_in,
+)
 from harness.system.allowance import Allowance
 from harness.worker.settings import Settings
 from harness.worker.steps import Built
@@ -80,6 +87,7 @@ class BuildService:
         self._builder = Builder(
             settings.toolchain, self._cache, settings.target, self._compiler, settings.run
         )
+        self._is_on_gpu = settings.device == "cuda"
         self._on_build = on_build
         self._asked = 0
         self._built: dict[str, bytes] = {}
@@ -109,30 +117,61 @@ class BuildService:
     def resources(self, code: DeviceCode) -> str:
         """Return the text that ptxas prints about the resources of a module's kernels.
 
-        Raises what `serve` raises.
+        The text is empty if ptxas refuses the module. Raises what `serve` raises.
         """
-        return resource_usage(self._toolchain.cuda, self._compiler, self._cache, code)
+        try:
+            return resource_usage(self._toolchain.cuda, self._compiler, self._cache, code)
+        except CompileError:
+            return ""
 
     def cubin(self, code: DeviceCode) -> bytes:
         """Return a module's machine code; empty if ptxas refuses the module.
 
         Raises what `serve` raises.
         """
-        return assembled(self._toolchain.cuda, self._compiler, self._cache, code)
+        try:
+            return assembled(self._toolchain.cuda, self._compiler, self._cache, code)
+        except CompileError:
+            return b""
 
     def _build(self, extension: Extension) -> Answer:
         try:
             entry = self._builder.build(
                 extension, lambda: self._on_build(BuildEvent(extension.name))
             )
+            library = entry.library.read_bytes()
+            self._assemble(library)
         except CompileError as error:
             self._on_build(BuildEvent(extension.name, refusal=str(error)))
             return Built(error.output), ()
         self._on_build(BuildEvent(extension.name, entry))
-        library = self._built[entry.library.parent.name] = entry.library.read_bytes()
+        self._built[entry.library.parent.name] = library
         if sum(map(len, self._built.values())) > _MOST_BUILT_BYTES:
             raise ProtocolError(f"requests for more than {_MOST_BUILT_BYTES >> 30} GiB of builds")
         return Built(), (as_tensor(library),)
+
+    def _assemble(self, library: bytes) -> None:
+        """Run ptxas on the device code of a build, as nvcc does; the device needs the result later.
+
+        Raises:
+            CompileError: ptxas refuses the code.
+        """
+        assemble = assembled if self._is_on_gpu else resource_usage
+        for code in _device_codes(library):
+            try:
+                assemble(self._toolchain.cuda, self._compiler, self._cache, code)
+            except CompileError as error:
+                # The code of several files is not linked here. The device names such a function
+                # when a kernel calls it.
+                if not re.search(r"unresolved extern", error.output, re.IGNORECASE):
+                    raise
+
+
+def _device_codes(library: bytes) -> Iterator[DeviceCode]:
+    """Yield the PTX of each fat binary in a shared object that has PTX."""
+    for image in images_in(library):
+        with contextlib.suppress(FatBinaryError):
+            yield device_code_of(image)
 
 
 def as_tensor(data: bytes) -> torch.Tensor:

@@ -12,7 +12,7 @@ from typing import Final
 from harness.compiler.cache import Cache, Product, digest
 from harness.compiler.compiler import Compiler
 from harness.compiler.job import Job
-from harness.compiler.ninja import CompileError, Step
+from harness.compiler.ninja import Step
 from harness.compiler.toolchain import CudaCompiler
 from harness.simulator.ptx.fatbinary import DeviceCode
 
@@ -152,8 +152,7 @@ def _up(value: int, unit: int) -> int:
 def resource_usage(home: CudaCompiler, compiler: Compiler, cache: Cache, code: DeviceCode) -> str:
     """Return the output of `ptxas -v` for all kernels of a fat binary; `parse_usage` parses it.
 
-    The output is cached by the version of the toolkit, the PTX and the options. It is empty if
-    ptxas rejects the code or the toolkit has no ptxas.
+    The output is cached by the version of the toolkit, the PTX and the options.
 
     Args:
         home: The CUDA toolkit that has ptxas.
@@ -163,29 +162,22 @@ def resource_usage(home: CudaCompiler, compiler: Compiler, cache: Cache, code: D
 
     Raises:
         harness.compiler.compiler.CompileTimeout: ptxas did not finish before the deadline.
+        CompileError: ptxas rejects the code, or the toolkit has no ptxas.
     """
     key = digest(("ptxas -v", home.version, code.ptx, *code.options))
-    try:
-        entry = cache.get_or_build(
-            key, partial(_assemble, home.home / "bin" / "ptxas", compiler, code)
-        )
-    except CompileError:
-        return ""
+    entry = cache.get_or_build(key, partial(_assemble, home.home / "bin" / "ptxas", compiler, code))
     return entry.library.read_text()
 
 
 def assembled(home: CudaCompiler, compiler: Compiler, cache: Cache, code: DeviceCode) -> bytes:
-    """Return the cubin that ptxas makes of a fat binary's PTX, or `b""` if ptxas rejects the PTX.
+    """Return the cubin that ptxas makes of a fat binary's PTX.
 
     Arguments, caching and errors are those of `resource_usage`.
     """
     key = digest(("ptxas", home.version, code.ptx, *code.options))
-    try:
-        entry = cache.get_or_build(
-            key, partial(_assemble, home.home / "bin" / "ptxas", compiler, code, product=_CUBIN)
-        )
-    except CompileError:
-        return b""
+    entry = cache.get_or_build(
+        key, partial(_assemble, home.home / "bin" / "ptxas", compiler, code, product=_CUBIN)
+    )
     return entry.library.read_bytes()
 
 
