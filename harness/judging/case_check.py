@@ -61,8 +61,9 @@ from harness.simulator.native.bindings import UNWRITTEN
 from harness.worker.device_worker import Called, DeviceWorker, ForwardCall
 from harness.worker.supervisor import WorkerFailure
 
-# The schedule of blocks and warps on the simulator for a call that repeats another one.
-_OTHER_SCHEDULE = 5
+# The schedules of blocks and warps on the simulator for calls that repeat another one: with the
+# same inputs, and with nearly the same ones. Opposite halves of the warps may run ahead in them.
+_OTHER_SCHEDULE, _OPPOSITE_SCHEDULE = 5, 6
 
 # The most elements of an output that is kept. A diagnosis needs small outputs, and many large ones
 # would fill the memory.
@@ -319,6 +320,9 @@ class CaseCheck:
         # Atomic sums of floats may have another result in another order of blocks and warps. The
         # counters of two calls in different orders may differ too, where blocks wait for others.
         is_in_other_order = call.kind == "again" or call is self._repetition.control
+        schedule = _OTHER_SCHEDULE if is_in_other_order else None
+        if call.kind == "touched" and not is_in_other_order:
+            schedule = _OPPOSITE_SCHEDULE
         # If the inputs never moved, a captured graph that replays old addresses would pass.
         # The call that is compared with a repeated one differs from it in one number alone.
         is_moved = call.kind == "touched" and call is not self._repetition.control
@@ -328,7 +332,7 @@ class CaseCheck:
             in_new_memory=is_moved,
             arrangement=call.arrangement,
             vast=vast,
-            schedule=_OTHER_SCHEDULE if is_in_other_order else None,
+            schedule=schedule,
             budget=_MOST_OF_VAST if vast else self._budget,
             sample=self._sample,
             is_last=call is self._calls[-1],

@@ -222,8 +222,8 @@ def describe_wrong_runs(calls: Sequence[Call], wrong: Sequence[str]) -> str:
         return f"Wrong only with {WORDS[arranged[0].arrangement]}."
     if all(call.kind != "first" for call in calls if call.name in wrong):
         return (
-            "Wrong only when the same or nearly the same values were given again: "
-            f"{', '.join(wrong)}."
+            "Wrong only when the same or nearly the same values were given again, or in another "
+            f"order of warps and blocks: {', '.join(wrong)}."
         )
     # Touched inputs lie in new memory. A submission that recognises values by their address is
     # right there.

@@ -47,6 +47,7 @@ class ActionExecutor:
         self._memory = memory
         self.parked: dict[int, Mask] = {}
         self._expired: dict[int, Mask] = {}
+        self._refused: dict[int, Mask] = {}
         self._expirations = 0
 
     def start(self, first_block: int) -> None:
@@ -56,6 +57,7 @@ class ActionExecutor:
             first_block: Index of the chunk's first block in the order of execution.
         """
         self.parked, self._expired, self._expirations = {}, {}, 0
+        self._refused = {}
         self._memory.first_block = first_block
 
     def finish(self) -> None:
@@ -80,6 +82,7 @@ class ActionExecutor:
             lanes = lanes | parked
         going, _ = self._can_go(position, end, lanes, uniform)
         if not going.all():
+            going = going | self._refuse(position, end, lanes & ~going)
             staying = lanes & ~going
             if staying.any():
                 self.parked[position] = staying
@@ -87,6 +90,24 @@ class ActionExecutor:
         if len(chosen):
             uniform = self._perform(end, chosen, uniform)
         return going, uniform
+
+    def _refuse(self, position: int, end: Perform, lanes: Mask) -> Mask:
+        """Return the threads whose test of an mbarrier fails at once instead of making them wait.
+
+        In another schedule than 0, the first test of each thread does so, since `try_wait` may
+        return false on a GPU after any time. A kernel that does not test again goes on too early.
+
+        Args:
+            position: Number of the test's basic block.
+            end: The test.
+            lanes: Mask of the threads that would wait.
+        """
+        if not self._placement.schedule or not end.is_test:
+            return np.zeros_like(lanes)
+        before = self._refused.get(position, np.zeros_like(lanes))
+        refused = self._whole(end.action, lanes & ~before)
+        self._refused[position] = before | refused
+        return refused
 
     def satisfied(self, program: Program, uniform: int) -> dict[int, Mask]:
         """Remove and return the parked threads whose action's condition has become true.

@@ -39,6 +39,12 @@ _POISONED = {16: 0x7FA1, 32: 0x7FA1DEAD, 64: 0x7FF1DEAD7FA1DEAD}
 
 They are NaN in every floating-point type, and differ from the poison of fresh memory.
 """
+_LARGE = {16: 0x7B00, 32: 0x7F61DEAD, 64: 0x7FE1DEAD7F61DEAD}
+_SMALL = {16: 0xFB00, 32: 0xFF61DEAD, 64: 0xFFE1DEADFF61DEAD}
+"""Contents of these registers in odd and even schedules: large numbers of either sign.
+
+A maximum or minimum drops a NaN, but one of these numbers shows.
+"""
 
 CHUNK_PRIVATE_BYTES = 64 << 20
 """Most shared and local memory, in bytes, of the blocks that run together."""
@@ -433,19 +439,21 @@ class Launch:
         return max(1, min(blocks, by_memory, self._host.chunk_lanes // threads))
 
     def _poison_unset(self, frame: Frame) -> None:
-        """Fill with NaN the registers that the kernel may read before anything writes them.
+        """Fill the registers that the kernel may read before anything writes them.
 
         Otherwise these registers would hold values of an earlier block, or 0, which might give a
-        right result by chance.
+        right result by chance. They get NaN, or in another schedule than 0 large numbers.
         """
         program, slots = self._program, self._prepared.compiler.slots
         if not program.unset:
             return
+        schedule = self._placement.schedule
+        poison = (_LARGE if schedule % 2 else _SMALL) if schedule else _POISONED
         for register, bits in enumerate(program.register_bits):
-            if program.unset >> register & 1 and bits in _POISONED:
+            if program.unset >> register & 1 and bits in poison:
                 slot = slots.number(register, f"b{bits}")
                 frame.extend(slots)
-                frame.varying[slot][...] = _POISONED[bits]
+                frame.varying[slot][...] = poison[bits]
 
     def _fill_specials(self, frame: Frame, first_block: int) -> int:
         """Set the special registers (such as `%tid.x`) of all threads of a chunk.

@@ -28,14 +28,17 @@ class RunnableThreads:
 
     Attributes:
         lanes: Number of threads that the chunk has room for.
+        ahead: Mask of the threads that run until all of them wait or have ended, before the others
+            run; None for no such threads.
         started: Number of threads that the chunk has.
         alive: Mask of the threads that have not ended.
         at: Masks of the threads that can run a basic block, by the number of the basic block.
         exits: A counter that grows when threads end.
     """
 
-    def __init__(self, lanes: int) -> None:
+    def __init__(self, lanes: int, ahead: Lanes | None = None) -> None:
         self.lanes = lanes
+        self.ahead = ahead
         self.started = 0
         self.alive: Lanes = np.ones(lanes, np.bool_)
         self.at: dict[int, Lanes] = {}
@@ -54,6 +57,9 @@ class RunnableThreads:
         self.started = started
         self.alive = np.arange(self.lanes) < started
         self.at = {}
+        if self.ahead is not None:
+            self.at = {0: self.alive.copy()}
+            return self.next()
         return 0, None if started == self.lanes else self.alive.copy(), started
 
     def all_of(self, current: Lanes | None) -> Lanes:
@@ -92,10 +98,25 @@ class RunnableThreads:
         # The threads at the lowest block of code run first. Compilers lay code out so that the
         # place where paths join comes after both paths. Diverged threads therefore meet there
         # again, without an analysis of the control flow graph.
-        position = min(self.at)
-        lanes = self.at.pop(position)
+        position, lanes = self._lowest()
         count = int(np.count_nonzero(lanes))
         return position, None if count == self.lanes else lanes, count
+
+    def _lowest(self) -> Going:
+        """Remove and return the threads at the lowest block.
+
+        If threads that run ahead can run, these are the threads at their lowest block.
+        """
+        if self.ahead is not None:
+            for position in sorted(self.at):
+                lanes = self.at[position] & self.ahead
+                if lanes.any():
+                    rest = self.at.pop(position) & ~lanes
+                    if rest.any():
+                        self.at[position] = rest
+                    return position, lanes
+        position = min(self.at)
+        return position, self.at.pop(position)
 
     def end(self, current: Lanes | None) -> None:
         """Mark the threads `current` (None for all simulated threads) as ended."""

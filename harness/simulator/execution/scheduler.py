@@ -38,6 +38,7 @@ from harness.simulator.lowering.program import (
     Perform,
     WarpSync,
     Yield,
+    reads_strongly,
 )
 
 if TYPE_CHECKING:
@@ -47,10 +48,12 @@ if TYPE_CHECKING:
 class Scheduler:
     """The scheduler of one chunk (thread blocks that are simulated together).
 
-    The threads at the lowest basic block run first. Threads at a barrier continue when as many
-    threads have arrived as the barrier asks for. Threads at a `*_sync` instruction continue when
-    the lanes in their masks have arrived. Spinning threads are set aside until no other thread can
-    run. If all remaining threads spin, the chunk waits for other chunks.
+    The threads at the lowest basic block run first. In another schedule than 0, half of the warps
+    of a kernel that could pass values without barriers run ahead of the others. Threads at a
+    barrier continue when as many threads have arrived as the barrier asks for. Threads at a
+    `*_sync` instruction continue when the lanes in their masks have arrived. Spinning threads are
+    set aside until no other thread can run. If all remaining threads spin, the chunk waits for
+    other chunks.
     """
 
     def __init__(
@@ -79,7 +82,8 @@ class Scheduler:
         self._blocks = program.blocks
         self._watch = watch
         self._team = team
-        self._threads = RunnableThreads(frame.lanes)
+        ahead = watch.placement.ahead(frame.lanes) if reads_strongly(program) else None
+        self._threads = RunnableThreads(frame.lanes, ahead)
         self._exits = ThreadExits(program, frame.lanes)
         self._executor = Executor(prepared, frame, private, faults, team)
         self._flow = ControlFlow(

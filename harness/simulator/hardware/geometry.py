@@ -70,11 +70,12 @@ class Placement:
     Lanes number the threads of the blocks that run together. Schedule 0 is the natural order. Any
     other schedule is the seed of a random permutation of the grid's blocks and of the warps in a
     block. A correct kernel gives the same result in every order, so another schedule exposes a
-    kernel that depends on the order.
+    kernel that depends on the order. In another schedule, some warps may also run ahead (`ahead`).
 
     Attributes:
         geometry: The extents of the launch.
         count: How many blocks are run.
+        schedule: The number of the order.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Placement:
         """
         self.geometry = geometry
         self.count = len(chosen) or geometry.blocks
+        self.schedule = schedule
         self._order = schedule, together, chosen
         self._blocks: Array | None = np.array(chosen) if chosen else None
         self._threads: Array = np.arange(geometry.threads, dtype=np.uint32)
@@ -117,6 +119,30 @@ class Placement:
     def thread(self, lane: int) -> Extent:
         """Return the (x, y, z) coordinates of the thread that runs on this lane of a block."""
         return coordinates(int(self._threads[lane]), self.geometry.block)
+
+    def ahead(self, lanes: int) -> npt.NDArray[np.bool_] | None:
+        """Return a mask of the threads that run ahead of the others in this schedule.
+
+        These are half of each block's warps. An even schedule has the other half than the odd one
+        before it. So of any two warps that pass a value without waiting for each other, the reader
+        runs first in some block or in one of these schedules.
+
+        Args:
+            lanes: The number of threads that run together, in whole blocks.
+
+        Returns:
+            The mask, or None if no thread runs ahead, as in schedule 0.
+        """
+        schedule, together, chosen = self._order
+        if not schedule or chosen:
+            return None
+        threads = self.geometry.threads
+        blocks, warps = lanes // threads, -(-threads // together)
+        rng = np.random.default_rng((schedule + 1) // 2)
+        rank = rng.permuted(np.tile(np.arange(warps), (blocks, 1)), axis=1)
+        is_later = (rank >= warps // 2) ^ rng.integers(2, size=(blocks, 1), dtype=np.bool_)
+        mask = is_later[:, self._threads // together].reshape(-1) ^ (schedule % 2 == 0)
+        return None if mask.all() or not mask.any() else mask
 
     @property
     def thread_numbers(self) -> Array:

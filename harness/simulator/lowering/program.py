@@ -365,6 +365,19 @@ def sources_of(step: Step) -> tuple[Source, ...]:
     return () if isinstance(step, Order) else (step.address, *step.sources)
 
 
+def reads_strongly(program: Program) -> bool:
+    """Return whether a kernel has an instruction by which a thread may wait for others.
+
+    These are strong loads, atomics with a result, and tests of mbarriers. Race detection takes them
+    for flags, and does not report a kernel that goes on whatever they return.
+    """
+    steps = (step for block in program.blocks for step in block.steps)
+    ends = (block.end for block in program.blocks)
+    return any(isinstance(step, Access) and step.targets and step.how for step in steps) or any(
+        isinstance(end, Perform) and end.is_test for end in ends
+    )
+
+
 def targets_of(step: Step) -> tuple[int, ...]:
     """Return the number of every register that the step writes."""
     if isinstance(step, Order):
