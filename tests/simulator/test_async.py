@@ -31,6 +31,27 @@ def test_cp_async_groups(device: Device, module: LoadedModule) -> None:
 
 
 @pytest.mark.simulator_only
+@pytest.mark.parametrize(
+    ("asked", "words"), [(4, ""), (8, ""), (12, "of 8 bytes is told to read 12")]
+)
+def test_cp_async_of_too_many_bytes(device: Device, asked: int, words: str) -> None:
+    """A cp.async that is told to read more bytes than it copies is a finding; fewer are right."""
+    ptx = """.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry test(.param .u64 from, .param .u32 size) {
+  .reg .b64 %p; .reg .b32 %n; .shared .align 16 .b8 values[16];
+  ld.param.u64 %p, [from]; ld.param.u32 %n, [size];
+  cp.async.ca.shared.global [values], [%p], 8, %n;
+  cp.async.wait_all; ret;
+}"""
+    arguments = [pointer(device.put(np.arange(4))), int32(asked)]
+    found = device.run(ptx, arguments, block=(1, 1, 1)).findings
+    assert len(found) == bool(words)
+    assert all(each.check == "memcheck" and words in each.message for each in found)
+
+
+@pytest.mark.simulator_only
 @pytest.mark.parametrize(("left", "missing"), [(1, ["second group"]), (2, ["first", "second"])])
 def test_cp_async_without_a_wait(
     device: Device, module: LoadedModule, left: int, missing: list[str]

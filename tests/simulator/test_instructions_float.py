@@ -198,6 +198,17 @@ def test_approximations(
     assert np.all(np.abs(got - exact) <= np.abs(exact) * relative + absolute)
 
 
+@pytest.mark.approximate
+def test_tanh_is_as_coarse_as_a_gpus(device: Device) -> None:
+    """`tanh.approx.f32` has a relative error near 2^-16.5; numbers below 2^-8 stay unchanged."""
+    a = np.linspace(0.25, 1.75, 1000).astype(np.float32)
+    got = device.evaluate("tanh.approx.f32 %d, %a", a, out=a)
+    error = np.max(np.abs(got / np.tanh(a.astype(np.float64)) - 1))
+    assert 2**-17.5 < error <= 2**-16
+    small = np.linspace(-(2**-8), 2**-8, 100, endpoint=False).astype(np.float32)[1:]
+    assert np.array_equal(device.evaluate("tanh.approx.f32 %d, %a", small, out=small), small)
+
+
 @pytest.mark.simulator_only
 @pytest.mark.parametrize(("name", "function"), [("sin", np.sin), ("cos", np.cos)])
 def test_sines_of_large_numbers_are_inaccurate(

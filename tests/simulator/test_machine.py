@@ -504,3 +504,13 @@ def test_a_deadlock_is_that_of_one_block(device: Device) -> None:
         device.run(ptx, [], grid=(2, 1, 1), block=(10, 1, 1))
     assert caught.value.block == (1, 0, 0)
     assert caught.value.waiting == ((1, 9), (2, 1))
+
+
+def test_breakpoint_stops_the_kernel(device: Device) -> None:
+    """A breakpoint ends the kernel like a trap, as on a GPU without a debugger."""
+    ptx = """
+    .version 9.0
+    .target sm_90
+    .visible .entry test() { brkpt; ret; }"""
+    with pytest.raises(KernelTrap, match="brkpt in block"):
+        device.run(ptx, [])

@@ -8,6 +8,7 @@ import pytest
 
 from harness.finding import Finding
 from harness.simulator.execution.machine import LaunchResult, LoadedModule, Machine
+from harness.simulator.sanitizer import race
 from tests.simulator.support import Array, Device, int32, pointer
 
 pytestmark = pytest.mark.simulator_only
@@ -341,3 +342,18 @@ def test_loop_without_a_barrier_races_on_one_line(device: Device, module: Loaded
     assert error.line == line_of("// halved")
     assert " races with the load on the same line by thread (" in error.message
     assert error.message.endswith("no barrier between them, or between two iterations of a loop")
+
+
+def test_full_log_hides_no_race(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A race is reported even if the log of races is full of stores of equal values."""
+    monkeypatch.setattr(race, "_EVENTS", 1)
+    ptx = """.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry test() {
+  .reg .b32 %t; .shared .b32 values[2];
+  mov.u32 %t, 7; st.shared.u32 [values], %t;
+  mov.u32 %t, %tid.x; st.shared.u32 [values + 4], %t; ret;
+}"""
+    (found,) = races(device.run(ptx, [], block=(33, 1, 1)))
+    assert found.severity != "info"

@@ -61,6 +61,30 @@ def test_barrier_that_waits_for_too_many(device: Device, module: LoadedModule) -
     assert finding.message.endswith("32 have ended")
 
 
+@pytest.mark.parametrize(
+    ("number", "count", "words"),
+    [
+        (0, 64, ""),
+        (1, 32, ""),
+        (0, 0, ""),
+        (0, 33, "barrier 0 waits for 33 threads, not for whole warps"),
+        (16, 64, "barrier 16 does not exist: a block has 16"),
+    ],
+)
+def test_operands_of_a_barrier(device: Device, number: int, count: int, words: str) -> None:
+    """A barrier has a number below 16, and waits for whole warps, also if registers say so."""
+    ptx = """.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry test(.param .u32 number, .param .u32 count) {
+  .reg .b32 %n, %c;
+  ld.param.u32 %n, [number]; ld.param.u32 %c, [count];
+  bar.sync %n, %c; ret;
+}"""
+    found = device.run(ptx, [int32(number), int32(count)], block=(64, 1, 1)).findings
+    assert [(each.check, each.message) for each in found] == [("synccheck", words)] * bool(words)
+
+
 @pytest.mark.parametrize(("limit", "who"), [(40, "threads of one warp wait"), (32, "threads wait")])
 def test_divergent_barrier(device: Device, module: LoadedModule, limit: int, who: str) -> None:
     """Threads that meet at one barrier by two different instructions are an error.

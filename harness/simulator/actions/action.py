@@ -130,6 +130,9 @@ class ActiveThreads(Protocol):
         The caller passes one row for each access that a GPU would make.
         """
 
+    def misuse(self, message: str, lanes: Lanes) -> None:
+        """Report that threads used the instruction in a way that PTX leaves undefined."""
+
     def forget(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
         """Mark the bytes of the rows as not written."""
 

@@ -72,6 +72,12 @@ def _copy(instruction: Instruction) -> Action:
         if how_much:
             ignores = how_much[0].dtype == np.bool_
             length = np.where(how_much[0], 0, size) if ignores else how_much[0].astype(np.int64)
+        if (length > size).any():
+            worst = int(length.max())
+            active.misuse(
+                f"cp.async of {size} bytes is told to read {worst}: the result is undefined",
+                active.lanes[length > size],
+            )
         data = np.zeros((len(to), size), np.uint8)
         for count in np.unique(length).tolist():
             rows = length == count

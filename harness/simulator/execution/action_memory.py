@@ -162,6 +162,19 @@ class ActionMemory:
             lane, address = int(lanes[row]), int(addresses[row])
             self._faults.note_access(step, code, address, lane, self.first_block)
 
+    def misuse(self, end: Perform, message: str, lanes: Lanes) -> None:
+        """Report that threads used an action in a way that PTX leaves undefined.
+
+        Args:
+            end: The action (an instruction such as `cp.async`).
+            message: The message of the finding, in one line.
+            lanes: Numbers of the threads among the threads that are simulated together.
+        """
+        lane, count = int(lanes[0]), len(lanes)
+        self._faults.note(
+            ("memcheck", "misuse"), message, end.location, lane, self.first_block, count
+        )
+
     def tell(
         self,
         end: Perform,

@@ -131,6 +131,9 @@ class ThreadsAtAction:
         if self.end.action.traffic != "none":
             self.memory.count(self.end, space, lanes, addresses, nbytes, is_store=is_store)
 
+    def misuse(self, message: str, lanes: Lanes) -> None:
+        self.memory.misuse(self.end, message, lanes)
+
     def forget(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
         self.memory.tell(self.end, space, lanes, addresses, nbytes, 0, THREAD, WRITES)
         self._set(space, lanes, addresses, nbytes, 0, None, UNWRITTEN)

@@ -160,6 +160,8 @@ def by_operands(
     each_count = np.full(lanes.shape, -1 if barrier.threads is None else barrier.threads)
     if counts is not None:
         each_count[...] = counts
+    # A count of 0 stands for all threads of the block.
+    each_count[each_count == 0] = -1
     pairs = set(zip(each_number[lanes].tolist(), each_count[lanes].tolist(), strict=True))
     return [
         (

@@ -48,6 +48,7 @@ class Synchronisation:
         """
         lanes = self._threads.all_of(current)
         for known, part in self._numbered(barrier, lanes):
+            self._watch.arrived(known, part, self._team.first_block)
             # All threads of the chunk have arrived together, so nothing has to be recorded. This is
             # the common case.
             if known is barrier and current is None and self._is_complete(barrier):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from harness.simulator.counters.counters import Counts
 from harness.simulator.hardware.geometry import Placement
+from harness.simulator.lowering.program import Barrier
 from harness.simulator.sanitizer.agents import Agents
 from harness.simulator.sanitizer.clocks import Clocks
 from harness.simulator.sanitizer.synccheck import Arrivals, Lanes, SyncChecks
@@ -74,6 +75,17 @@ class Observers:
         """
         if self.clocks:
             self.clocks.barrier(at, whole=whole)
+
+    def arrived(self, barrier: Barrier, lanes: Lanes, first_block: int) -> None:
+        """Tell the barrier checks that threads arrive at a barrier, before it is complete.
+
+        Args:
+            barrier: The barrier, with its number and thread count.
+            lanes: Mask of the threads.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
+        """
+        self.sync.arrived(barrier, lanes, first_block)
 
     def synchronised(self, arrivals: Arrivals, first_block: int, live: int) -> None:
         """Tell the barrier checks and race detection that a barrier is complete.

@@ -151,7 +151,8 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
     at most 2^-24, half a unit in the last place. The PTX ISA allows these larger errors:
 
     - rcp and sqrt: 1 ulp.
-    - rsqrt, ex2 and tanh: 2^-22.9, 2^-22.5 and 2^-11, relative.
+    - rsqrt and ex2: 2^-22.9 and 2^-22.5, relative.
+    - tanh: 2^-11, relative; see `_coarse_tanh`.
     - lg2: 2^-22, absolute near 1, otherwise relative.
     - sin and cos: 2^-20.5, absolute in [-pi, pi]; see `_of_turns`.
     """
@@ -171,6 +172,18 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
         return Operation((kind,), (kind,), adjusted(compute, instruction, kind))
 
     return build
+
+
+def _coarse_tanh(a: Array) -> Array:
+    """Return tanh with about the error of `tanh.approx.f32` on a GPU.
+
+    Measured on an H100 for a million numbers: numbers below 2^-8 are returned unchanged. Others
+    have a relative error of up to 2^-16.5, or of 2^-18.5 from 2 on. Here they are rounded to 16 or
+    18 bits, so that a kernel is not more precise than on a GPU.
+    """
+    fraction, exponent = np.frexp(np.tanh(a))
+    units = np.where(np.abs(a) < 2.0, 2.0**16, 2.0**18)
+    return np.where(np.abs(a) < 2.0**-8, a, np.ldexp(np.rint(fraction * units) / units, exponent))
 
 
 def _approximate_double(instruction: Instruction, function: Callable[[Array], Array]) -> Operation:
@@ -299,7 +312,7 @@ OPERATIONS: Mapping[str, Builder] = MappingProxyType(
         "lg2": _approximate(np.log2),
         "sin": _approximate(_of_turns(np.sin)),
         "cos": _approximate(_of_turns(np.cos)),
-        "tanh": _approximate(np.tanh),
+        "tanh": _approximate(_coarse_tanh),
         "min": _extremum,
         "max": _extremum,
         "abs": _sign,

@@ -15,8 +15,7 @@ from harness.simulator.ptx.ptx import Function, Instruction, Label, Module
 from harness.simulator.ptx.space import Space
 
 _NO_EFFECT = frozenset(
-    {"prefetch", "prefetchu", "applypriority", "pmevent"}
-    | {"setmaxnreg", "griddepcontrol", "brkpt"}
+    {"prefetch", "prefetchu", "applypriority", "pmevent"} | {"setmaxnreg", "griddepcontrol"}
 )
 
 
@@ -163,8 +162,9 @@ class _Lowering:
             self.listing.add(Yield(), 1)
         elif compute.handles_flag(instruction):
             compute.with_flag(context, instruction)
-        elif opcode == "trap":
-            self.listing.add(Trap(context.place(instruction.location)), 1)
+        elif opcode in ("trap", "brkpt"):
+            # Without a debugger, a breakpoint ends the kernel, too.
+            self.listing.add(Trap(context.place(instruction.location), opcode), 1)
         elif opcode in ("membar", "fence"):
             # A fence between the proxies of one thread, or for the initialisation of an mbarrier,
             # orders nothing between threads.

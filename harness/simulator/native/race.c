@@ -68,7 +68,8 @@ static int is_ordered(const sim_race *race, uint32_t who, uint32_t clock, uint64
     return race->flags && sim_flags_hand_over(race, who, clock, here);
 }
 
-/* Add an event to the log, or count it if a race of the same kind between its places is there. */
+/* Add an event to the log, or count it if a race of the same kind between its places is there.
+ * In a full log, it takes the place of a less severe one, so that harmless races hide no others. */
 static void note(sim_race_log *log, sim_race_event event) {
     for (uint32_t i = log->count; i-- > 0;) {
         sim_race_event *known = &log->events[i];
@@ -78,7 +79,14 @@ static void note(sim_race_log *log, sim_race_event event) {
             return;
         }
     }
-    if (log->count < log->limit) log->events[log->count++] = event;
+    if (log->count < log->limit) {
+        log->events[log->count++] = event;
+        return;
+    }
+    sim_race_event *least = log->events;
+    for (uint32_t i = 1; i < log->count; i++)
+        if (log->events[i].severity < least->severity) least = &log->events[i];
+    if (least->severity < event.severity) *least = event;
 }
 
 typedef const sim_race_access access;

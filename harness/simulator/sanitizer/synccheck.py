@@ -16,6 +16,9 @@ from harness.simulator.ptx.ptx import Location
 
 Lanes = npt.NDArray[np.bool_]
 
+_BARRIERS = 16
+"""The number of barriers of a block."""
+
 
 @dataclass(frozen=True)
 class Arrival:
@@ -78,6 +81,28 @@ class SyncChecks:
     def findings(self) -> tuple[Finding, ...]:
         """The findings so far, in order of discovery."""
         return tuple(self._findings.values())
+
+    def arrived(self, barrier: Barrier, lanes: Lanes, first_block: int) -> None:
+        """Check the number and the thread count of a barrier at which threads arrive.
+
+        PTX has 16 barriers, and counts whole warps. An H100 reports "illegal instruction" for
+        another count.
+
+        Args:
+            barrier: The barrier instruction, with the values of its operands.
+            lanes: Mask of the arriving threads.
+            first_block: Index, in the order of execution, of the first block of the chunk (blocks
+                that are simulated together).
+        """
+        count = barrier.threads
+        if barrier.number >= _BARRIERS:
+            message = f"barrier {barrier.number} does not exist: a block has {_BARRIERS}"
+        elif count is not None and count % WARP:
+            message = f"barrier {barrier.number} waits for {count} threads, not for whole warps"
+        else:
+            return
+        block, lane = divmod(int(np.argmax(lanes)), self._placement.geometry.threads)
+        self._add(barrier.location, "error", message, first_block + block, lane)
 
     def synchronised(self, arrivals: Arrivals, first_block: int, live: int) -> None:
         """Check a complete barrier for threads that use it in a way that CUDA C++ forbids.
