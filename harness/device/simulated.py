@@ -370,7 +370,9 @@ class SimulatedDevice:
         return module.limits[name]
 
     def _program(self, module: _Module, name: str) -> Program:
-        return self._machine.prepare(module.loaded, name).prepared.compiler.program
+        # The question is about shared memory, for which the size of the stack does not matter.
+        known = module.loaded.prepared.get(name) or self._machine.prepare(module.loaded, name)
+        return known.prepared.compiler.program
 
     def _resources(self, module: _Module, name: str) -> Resources:
         usage = self._usage_of(module)

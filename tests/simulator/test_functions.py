@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from harness.device.executor import Assembler
+from harness.device.record import Record
+from harness.device.simulated import SimulatedDevice
+from harness.simulator.execution import machine
 from harness.simulator.execution.machine import LoadedModule, Machine
-from harness.simulator.hardware.errors import KernelTrap, StackOverflow
+from harness.simulator.hardware.errors import KernelTrap, StackOverflow, UnsupportedCall
+from harness.simulator.hardware.limits import LaunchRequest
+from harness.simulator.hardware.memory import Memory
+from harness.simulator.lowering import prepare
+from harness.simulator.lowering.program import Program
+from harness.simulator.ptx.ptx import Module
 from tests.simulator.support import Device, int32, pointer
 
 
@@ -167,3 +177,112 @@ def test_exit_of_some_threads(device: Device, module: LoadedModule) -> None:
     y = device.put(np.zeros(32, np.int32))
     device.launch(module, "exits", [pointer(y)])
     assert device.get(y, np.zeros(32, np.int32)).tolist() == [2, 1] * 16
+
+
+_RECURSION = """.version 9.0
+.target sm_90
+.address_size 64
+.func (.param .b32 out) deep(.param .b32 n);
+.func (.param .b32 out) leaf(.param .b32 n);
+.global .align 8 .u64 table[2] = {leaf, deep};
+.func (.param .b32 out) leaf(.param .b32 n)
+{
+  .local .align 4 .b8 mine[8192]; .reg .b32 %n;
+  ld.param.b32 %n, [n]; st.local.b32 [mine], %n; st.local.b32 [mine + 8188], %n;
+  ld.local.b32 %n, [mine + 8188]; st.param.b32 [out], %n; ret;
+}
+.func (.param .b32 out) deep(.param .b32 n)
+{
+  .local .align 4 .b8 mine[4096]; .reg .b32 %n, %m; .reg .b64 %p; .reg .pred %more;
+  ld.param.b32 %n, [n]; st.local.b32 [mine + 4092], %n;
+  add.u32 %m, %n, -1; setp.gt.s32 %more, %m, 0;
+  ld.global.u64 %p, [table]; @%more ld.global.u64 %p, [table + 8];
+  {
+    .param .b32 a; .param .b32 r;
+    st.param.b32 [a], %m;
+    CALL
+    ld.param.b32 %m, [r];
+  }
+  ld.local.b32 %n, [mine + 4092]; add.u32 %m, %m, %n; st.param.b32 [out], %m; ret;
+}
+.visible .entry test(.param .u64 y, .param .u32 depth)
+{
+  .reg .b32 %n; .reg .b64 %y;
+  ld.param.u32 %n, [depth]; ld.param.u64 %y, [y];
+  {
+    .param .b32 a; .param .b32 r;
+    st.param.b32 [a], %n; call.uni (r), deep, (a); ld.param.b32 %n, [r];
+  }
+  st.global.b32 [%y], %n; ret;
+}
+"""
+_THROUGH_A_POINTER = "P: .callprototype (.param .b32 _) _ (.param .b32 _); call (r), %p, (a), P;"
+_DIRECTLY = "@%more call (r), deep, (a); @!%more call (r), leaf, (a);"
+
+
+def recurse(device: Device, call: str, depths: Sequence[tuple[int, int]]) -> list[int | None]:
+    """Launch a recursion of frames of 4 KiB that ends in a call of a function with 8 KiB.
+
+    Args:
+        device: The device.
+        call: PTX of the call within the recursion.
+        depths: For each launch, the depth and the bytes of the stack.
+
+    Returns:
+        The sum of the depths, or None if the recursion is too deep for the simulator.
+    """
+    module = device.machine.load(_RECURSION.replace("CALL", call))
+    y = device.put(np.zeros(1, np.int32))
+    sums: list[int | None] = []
+    for depth, stack in depths:
+        one, arguments = (1, 1, 1), [pointer(y), int32(depth)]
+        try:
+            result = device.machine.launch(
+                module, "test", one, one, 0, arguments, stack_bytes=stack
+            )
+        except UnsupportedCall:
+            sums.append(None)
+            continue
+        assert result.findings == ()
+        sums.append(int(device.get(y, np.zeros(1, np.int32))[0]))
+    return sums
+
+
+@pytest.mark.simulator_only
+def test_larger_stack_for_a_recursion_through_a_pointer(device: Device) -> None:
+    """A recursion through a pointer gets the size of the stack that is set for each launch."""
+    depths = [(1, 16 << 10), (20, 128 << 10), (1, 16 << 10)]
+    assert recurse(device, _THROUGH_A_POINTER, depths) == [1, 210, 1]
+
+
+@pytest.mark.simulator_only
+def test_last_function_of_a_deep_recursion(device: Device) -> None:
+    """A function at the end of a deep recursion has room for its variables, or is unsupported."""
+    sums = recurse(device, _DIRECTLY, [(depth, 512 << 10) for depth in range(50, 70, 2)])
+    assert sums[0] == 1275
+    assert sums[-1] is None
+
+
+@pytest.mark.simulator_only
+def test_questions_keep_the_size_of_the_stack(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question about shared memory does not translate a recursion for another stack."""
+    translations: list[str] = []
+
+    def counted(module: Module, kernel: str, *how: Any) -> Program:
+        translations.append(kernel)
+        return prepare(module, kernel, *how)
+
+    monkeypatch.setattr(machine, "prepare", counted)
+    text = _RECURSION.replace("CALL", _DIRECTLY).encode()
+    content = struct.pack("<HHIQ", 1, 1, 16, len(text)) + text
+    image = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(content)) + content
+    device = SimulatedDevice(memory, Record(), Assembler(lambda _: {}, lambda _: b""))
+    number = device.load(image)
+    y = memory.allocate(4)
+    launch = LaunchRequest((1, 1, 1), (1, 1, 1), 1024, None, False, stack_bytes=16 << 10)
+    for _ in range(2):
+        device.launch(number, "test", launch, pointer(y) + int32(1))
+        device.check(number, "test", launch)
+    assert translations == ["test"]

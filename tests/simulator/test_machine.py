@@ -229,6 +229,25 @@ def test_reading_what_was_discarded(device: Device) -> None:
     assert np.isnan(kept[:, 1:]).all()
 
 
+@pytest.mark.simulator_only
+@pytest.mark.parametrize("store", ["", "st.global.f32 [%l], 0f3F800000;"])
+def test_line_that_two_warps_discard(device: Device, store: str) -> None:
+    """Two warps may discard one line; a store to it that is not ordered with that is a race."""
+    line = device.put(np.zeros(32, np.float32))
+    ptx = f""".version 9.0
+    .target sm_90
+    .address_size 64
+    .visible .entry drop(.param .u64 line)
+    {{
+        .reg .b64 %l;
+        ld.param.u64 %l, [line]; discard.global.L2 [%l], 128; {store} ret;
+    }}
+    """
+    found = device.run(ptx, [pointer(line)], block=(64, 1, 1)).findings
+    assert ("error" in [each.severity for each in found]) is bool(store)
+    assert bool(found) is bool(store)
+
+
 def test_what_is_copied_is_written(device: Device, module: LoadedModule) -> None:
     """Memory that one kernel has stored to counts as initialised in the next kernel."""
     first = device.put(np.arange(32, dtype=np.float32))

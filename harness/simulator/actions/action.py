@@ -133,8 +133,10 @@ class ActiveThreads(Protocol):
     def misuse(self, message: str, lanes: Lanes) -> None:
         """Report that threads used the instruction in a way that PTX leaves undefined."""
 
-    def forget(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
-        """Mark the bytes of the rows as not written."""
+    def forget(
+        self, space: Space, lanes: Lanes, addresses: Array, nbytes: int, rows: Bytes | None = None
+    ) -> None:
+        """Mark the bytes of the rows as not written, after storing `rows` unless it is None."""
 
     def settle(self, transfer: Transfer) -> None:
         """Finish a copy after the threads that started it have waited for it."""

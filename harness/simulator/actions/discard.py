@@ -31,8 +31,8 @@ def _discard(instruction: Instruction) -> Action:
 
     def run(active: ActiveThreads, base: Array) -> None:
         words = np.full((len(active.lanes), _LINE_BYTES // 4), POISON, np.uint32)
-        active.write(space, active.lanes, base, words.view(np.uint8))
-        active.forget(space, active.lanes, base, _LINE_BYTES)
+        active.count(space, active.lanes, base, _LINE_BYTES, is_store=True)
+        active.forget(space, active.lanes, base, _LINE_BYTES, words.view(np.uint8))
 
     return Action((Input(address, "u64"),), (), (), run, stores_through=(0,))
 

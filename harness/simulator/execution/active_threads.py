@@ -134,9 +134,12 @@ class ThreadsAtAction:
     def misuse(self, message: str, lanes: Lanes) -> None:
         self.memory.misuse(self.end, message, lanes)
 
-    def forget(self, space: Space, lanes: Lanes, addresses: Array, nbytes: int) -> None:
+    def forget(
+        self, space: Space, lanes: Lanes, addresses: Array, nbytes: int, rows: Bytes | None = None
+    ) -> None:
         self.memory.tell(self.end, space, lanes, addresses, nbytes, 0, THREAD, WRITES)
-        self._set(space, lanes, addresses, nbytes, 0, None, UNWRITTEN)
+        data = None if rows is None else rows.ctypes.data
+        self._set(space, lanes, addresses, nbytes, 0, data, UNWRITTEN)
 
     def _set(
         self,

@@ -31,7 +31,7 @@ from harness.simulator.hardware.team import Output
 from harness.simulator.lowering import prepare
 from harness.simulator.lowering.inlining import function_addresses
 from harness.simulator.lowering.printing import print_to_stderr, print_to_stdout
-from harness.simulator.lowering.program import Program, Trap
+from harness.simulator.lowering.program import Program
 from harness.simulator.native.bindings import Native
 from harness.simulator.ptx.mangling import readable
 from harness.simulator.ptx.parser import parse
@@ -192,7 +192,7 @@ class Machine:
             known = loaded.prepared[kernel_name] = Kernel(
                 Prepared(Compiler(program, self._native)),
                 needs_one_core=why_one_core(program),
-                stack_bytes=stack_bytes if _is_recursive(program) else None,
+                stack_bytes=stack_bytes if program.is_recursive else None,
             )
         return known
 
@@ -323,11 +323,6 @@ def _refuse(_: bytes) -> None:
     Only a launch on one core prints in the order of blocks.
     """
     raise NeedsOneCore("it prints")
-
-
-def _is_recursive(program: Program) -> bool:
-    """Return True if the size of the stack limits how deep a kernel's calls may be."""
-    return any(isinstance(b.end, Trap) and b.end.cause == "stack" for b in program.blocks)
 
 
 def _element(value: int | Symbol, addresses: Mapping[str, int]) -> int:

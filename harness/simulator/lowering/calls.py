@@ -147,8 +147,10 @@ class Calls:
         room = min(recursion, _MOST_STACK_BYTES) + sum(frames.values())
         context.local_bytes = room
         context.listing.add(Jump(_KERNEL))
+        # Functions that are not recursive do not test whether their frames fit.
+        others = sum(size for name, size in frames.items() if name not in context.graph.recursive)
         for each in outlined:
-            self._outlined_function(each, room if recursion > _MOST_STACK_BYTES else None)
+            self._outlined_function(each, room - others if recursion > _MOST_STACK_BYTES else None)
         context.listing.mark(_KERNEL)
         context.listing.fill(context.frame_pointer, 0)
         if context.graph.recursive:
@@ -226,7 +228,8 @@ class Calls:
 
         Args:
             outlined: The function and its frame.
-            room: Bytes of local memory for all frames, if a recursion may need more; else None.
+            room: Bytes of local memory for the frames of recursive functions, if a recursion may
+                need more; else None.
         """
         context, listing = self.context, self.context.listing
         scope, first, layout = outlined.scope, outlined.first, outlined.layout

@@ -90,6 +90,7 @@ class _Lowering:
             -(-context.shared_bytes // align) * align,
             context.local_bytes,
             self.kernel.function.parameter_bytes,
+            bool(context.graph.recursive),
         )
 
     def function(self, scope: Scope) -> None:

@@ -321,6 +321,7 @@ class Program:
             bytes.
         local_bytes: Local memory of a thread, in bytes.
         parameter_bytes: Size of the kernel's arguments in bytes.
+        is_recursive: True if a function calls itself, so that the code depends on the stack's size.
     """
 
     name: str
@@ -331,6 +332,7 @@ class Program:
     dynamic_shared_offset: int
     local_bytes: int
     parameter_bytes: int
+    is_recursive: bool
 
     @cached_property
     def unset(self) -> int:

@@ -42,6 +42,9 @@ def findings_of(
     counts: dict[frozenset[str], int] = {}
     for event in events:
         both = (sites[event.site], sites[event.other_site])
+        if all(step.instruction.opcode == "discard" for step in both):
+            # Nothing is known of the bytes after either of them, in any order.
+            continue
         key = frozenset(f"{step.kind} {place_of(step)}" for step in both)
         counts[key] = counts.get(key, 0) + event.count
         if key not in gravest or event.severity > gravest[key].severity:
