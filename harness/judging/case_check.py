@@ -34,6 +34,7 @@ from harness.judging.layouts import WORDS, claims_to_handle
 from harness.judging.operator_work import Operands
 from harness.judging.picture import WrongOutput
 from harness.judging.repetition import Repetition
+from harness.judging.result_bits import NarrowResults
 from harness.judging.sample import as_parts, caused_alone, why_untold
 from harness.judging.vast import describe_missing_parts, judge_parts
 from harness.messages.digests import digest
@@ -100,8 +101,8 @@ class CaseOutcome:
         kernels: Counters of each kernel in the first call of the problem's own configuration on the
             simulator; empty for other cases.
         spent: Number of thread-instructions that the simulator executed in the case's calls.
-        roundings: Roundings of operands to fewer bits, from each call whose errors show such a
-            rounding.
+        roundings: Roundings of operands and results to fewer bits, from each call whose outputs
+            show such a rounding.
         division: How the case's work is divided between torch and the submission's kernels; None
             unless the case passed.
         is_over_budget: True if a call exceeded the instruction budget.
@@ -117,7 +118,7 @@ class CaseOutcome:
     wrong_inputs: str = ""
     kernels: tuple[KernelProfile, ...] = ()
     spent: int = 0
-    roundings: tuple[Rounding, ...] = ()
+    roundings: tuple[Rounding | NarrowResults, ...] = ()
     division: Division | None = None
     is_over_budget: bool = False
 
@@ -197,7 +198,7 @@ class CaseCheck:
         self._drawn: dict[Weights, Mapping[str, Tensor]] = {}
         self._bits: dict[str, str] = {}
         self._deterministic: bool | None = None
-        self._roundings: list[Rounding] = []
+        self._roundings: list[Rounding | NarrowResults] = []
 
     def run(self) -> CaseOutcome:
         """Construct the model, make every call, and judge the outputs."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from harness.judging.compare import classify, compare
 from harness.judging.kept_bits import Rounding, class_of, roundings
 from harness.judging.oracle import expected
+from harness.judging.result_bits import NarrowResults, narrow_results
 from harness.problems.bounds import Expected
 from harness.problems.grid import Case
 from harness.problems.instance import ModelInstance
@@ -76,12 +77,12 @@ def judge_with_bits(
     device: torch.device,
     *,
     with_limits: bool = False,
-) -> tuple[Comparison, tuple[Rounding, ...]]:
-    """Compare as `judge` does, and find operands that the submission rounded to fewer bits.
+) -> tuple[Comparison, tuple[Rounding | NarrowResults, ...]]:
+    """Compare as `judge` does, and find what the submission rounded to fewer bits.
 
-    The search for rounded operands looks at the output's errors. The comparison and the search
-    share one output of the oracle. The search is left out if the output is not of the fp32 class,
-    or has more than 2^25 elements.
+    The search for rounded operands looks at the output's errors, and the search for rounded results
+    at the output's last bits. The comparison and the searches share one output of the oracle. The
+    searches are left out if the output is not of the fp32 class, or has more than 2^25 elements.
 
     Args:
         problem: The reference.
@@ -93,8 +94,8 @@ def judge_with_bits(
         with_limits: As in `judge`.
 
     Returns:
-        The result of `judge`, and the roundings of operands that were found. If any were found, the
-        class in the result is the class of these operands.
+        The result of `judge`, and the roundings that were found. If any were found, the class in
+        the result is the class of these operands or results.
     """
     if actual.numel() > _MAX_ELEMENTS:
         return judge(problem, case, run, values, actual, device, with_limits=with_limits), ()
@@ -105,11 +106,11 @@ def judge_with_bits(
     comparison = _compared(actual, right, run, own, with_limits=with_limits)
     if comparison.precision != "fp32":
         return comparison, ()
+    narrow = narrow_results(actual.to(device), right.value, own)
     new_instance = partial(ModelInstance, problem, case)
     factors = problem.family.factors(new_instance, case, weights, inputs)
-    if not factors:
-        return comparison, ()
-    found = roundings(factors, actual.to(device).double() - right.value)
+    rounded = roundings(factors, actual.to(device).double() - right.value) if factors else ()
+    found: tuple[Rounding | NarrowResults, ...] = (*rounded, narrow) if narrow else rounded
     return (replace(comparison, precision=class_of(found)) if found else comparison), found
 
 

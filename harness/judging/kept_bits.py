@@ -38,6 +38,7 @@ from torch import Tensor
 
 from harness.judging.chance_rounding import BITS, MOST_DEVIATIONS, by_chance
 from harness.judging.oracle import CLASSES
+from harness.judging.result_bits import NarrowResults
 from harness.problems.factors import Factor
 from harness.records.comparison import Precision
 
@@ -90,16 +91,22 @@ def roundings(factors: Sequence[Factor], error: Tensor) -> tuple[Rounding, ...]:
     return tuple(each for each in found if each)
 
 
-def class_of(found: Sequence[Rounding]) -> Precision:
-    """Return the tightest precision class whose operands may have as few bits as were found."""
+def class_of(found: Sequence[Rounding | NarrowResults]) -> Precision:
+    """Return the tightest precision class whose numbers may have as few bits as were found."""
     roundoff = 2.0 ** (1 - min(each.bits for each in found))
     looser = (each.name for each in CLASSES[1:] if roundoff <= each.roundoff)
     return next(looser, CLASSES[-1].name)
 
 
-def describe(found: Iterable[Rounding]) -> Iterator[str]:
-    """Yield one note for each rounded operand, from the roundings of any number of calls."""
-    by_operand = sorted(found, key=lambda each: (each.operand, -each.deviations))
+def describe(found: Iterable[Rounding | NarrowResults]) -> Iterator[str]:
+    """Yield one note for each rounded operand, from the roundings of any number of calls.
+
+    A note about rounded results follows, if there are any.
+    """
+    every = [*found]
+    rounded = (each for each in every if isinstance(each, Rounding))
+    narrow = [each for each in every if isinstance(each, NarrowResults)]
+    by_operand = sorted(rounded, key=lambda each: (each.operand, -each.deviations))
     for operand, of_one in groupby(by_operand, key=lambda each: each.operand):
         most = next(of_one)
         yield (
@@ -107,6 +114,8 @@ def describe(found: Iterable[Rounding]) -> Iterator[str]:
             f"errors are those of this rounding, at {most.deviations:.3g} standard "
             "deviations"
         )
+    if narrow:
+        yield min(narrow, key=lambda each: each.bits).describe()
 
 
 _WORDS = {"nearest": "to nearest", "zero": "towards zero", "chance": "by chance"}

@@ -10,6 +10,7 @@ import torch
 
 from harness.judging import judge as judge_module
 from harness.judging.judge import judge, judge_with_bits
+from harness.judging.kept_bits import Rounding
 from harness.judging.oracle import expected
 from harness.problems.discovery import discover
 from harness.problems.grid import Case, cases_for
@@ -138,7 +139,9 @@ def test_rounded_operands_are_told_beside_the_class() -> None:
         output = expected(problem, case, values.weights, inputs).value.float()
         assert judge(problem, case, run, values, output, CPU).precision == "fp32"
         comparison, found = judge_with_bits(problem, case, run, values, output, CPU)
-        return comparison.precision, [(each.operand, each.bits) for each in found]
+        return comparison.precision, [
+            (each.operand, each.bits) for each in found if isinstance(each, Rounding)
+        ]
 
     assert judged(values.inputs) == ("fp32", [])
     assert judged(cut) == ("tf32", [("input", 17)])
