@@ -16,6 +16,7 @@ POISON = 0x7FB1DEAD
 
 # No input is larger. A kernel may return such a number in place of an infinity, see `_unsound`.
 _STANDS_FOR_INFINITY = 1e30
+_LARGEST_HALF = torch.finfo(torch.float16).max
 # A multiple of the largest error that rounding made in a few trials. Right results in float16 and
 # bfloat16 stay below that error itself (docs/figures.md).
 _FAR_BEYOND_TRIALS = 4.0
@@ -38,7 +39,7 @@ def compare(
         exact: True if the run's numbers are exact in float32 (`Run.is_exact`). The fp32 class then
             allows no error at all.
         is_beyond_half: True if float16 overflows in the run (`Run.is_beyond_half`). An output that
-            is not finite is then of class fp16 at best.
+            is not finite, or is float16's largest number, is then of class fp16 at best.
         with_limits: True to fill `Comparison.limits` and `Comparison.telling`.
         in_float32: Function that returns the output of the reference in float32. Where that output
             is not finite, an element of `actual` that is not finite is accepted.
@@ -55,9 +56,11 @@ def compare(
     if is_half:
         # The right value replaces an overflown element below, and float16 may not hold it.
         actual = actual.float()
-    if (is_half or is_beyond_half) and not bool(actual.isfinite().all()):
+    if is_half or is_beyond_half:
         overflown = ~actual.isfinite() & ~_poisoned(actual)
-        if not is_beyond_half:
+        if is_beyond_half:
+            overflown |= _are_saturated(actual, expected.value)
+        else:
             overflown &= actual == expected.value.half()
         actual = torch.where(overflown, expected.value.to(actual.dtype), actual)
         at_best = "fp16" if bool(overflown.any()) else at_best
@@ -236,6 +239,11 @@ def _describe_unsound(actual: Tensor, value: Tensor, unsound: Tensor) -> str:
     if bool((unsound & ~value.isfinite()).any()):
         return f"{_share(unsound)} are not the infinity or NaN that the reference gives"
     return f"{_share(unsound)} are not finite, though the reference is"
+
+
+def _are_saturated(actual: Tensor, value: Tensor) -> Tensor:
+    """Return a mask of the elements that are float16's largest number in place of a larger one."""
+    return (actual.abs() == _LARGEST_HALF) & (actual * value > 0) & (value.abs() > _LARGEST_HALF)
 
 
 def _poisoned(actual: Tensor) -> Tensor:

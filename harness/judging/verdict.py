@@ -20,7 +20,7 @@ from harness.problems.values import Call
 from harness.records.report import DECLINES_OWN, Verdict
 from harness.worker.supervisor import WorkerFailure
 
-_LARGE = frozenset({"large", "huge", "spike", "peaks", "positive peaks"})
+_LARGE = frozenset({"far", "large", "huge", "spike", "peaks", "positive peaks"})
 """The distributions with numbers of large magnitude."""
 
 FALLS_BACK = "falls back to torch"

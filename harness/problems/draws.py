@@ -37,6 +37,10 @@ _FEWEST_PEAKS = 8
 _FEW = 1 << 8
 # Two parts of 11 bits represent integers of this size exactly, wherever they are split (3xTF32).
 WIDEST_EXACT = 2**22 - 1
+# Exponents of ten of normal numbers of float16, and of larger ones. Some kernels start a maximum
+# from -1e9 or -1e10, which is good enough for any data.
+_OF_HALF, _BEYOND_HALF = (-4.0, 4.75), (5.0, 9.0)
+_LOG_10 = math.log(10.0)
 
 
 def drawn_alike(
@@ -283,6 +287,38 @@ def _huge(shape: tuple[int, ...], generator: Generator) -> Tensor:
     return _uniform(shape, generator) * _magnitude(3, 30, generator)
 
 
+def _wide(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Draw numbers of either sign, log-uniform between 1e-4 and 6e4, with all bits of float32.
+
+    They are normal numbers of float16.
+    """
+    return _log_uniform(shape, *_OF_HALF, generator).mul_(_signs(shape, generator))
+
+
+def _far(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Draw numbers as `_wide` does, but of two thirds of the rows beyond the range of float16.
+
+    A row is `values[i]`, or `values[..., i]` as often. The numbers of the second third of the rows
+    are all negative, and those of the last third all positive. So a maximum that starts from
+    float16's lowest number is wrong in some rows.
+    """
+    values = _wide(shape, generator)
+    dimension = 0 if int(_counted(2, (1,), generator)) or len(shape) < 2 else len(shape) - 1
+    rows = values.movedim(dimension, 0)
+    third = len(rows) // 3
+    for start, sign in ((len(rows) - 2 * third, -1.0), (len(rows) - third, 1.0)):
+        some = rows[start : start + third]
+        some.copy_(_log_uniform(tuple(some.shape), *_BEYOND_HALF, generator)).mul_(sign)
+    return values
+
+
+def _log_uniform(
+    shape: tuple[int, ...], lowest: float, highest: float, generator: Generator
+) -> Tensor:
+    """Draw numbers between 10**lowest and 10**highest, log-uniform."""
+    return _uniform(shape, generator).mul_(highest - lowest).add_(lowest).mul_(_LOG_10).exp_()
+
+
 def _magnitude(lowest: float, highest: float, generator: Generator) -> float:
     """Draw a number between 10**lowest and 10**highest, log-uniform."""
     drawn = float(torch.rand((), generator=generator, dtype=torch.float64, device=generator.device))
@@ -420,4 +456,6 @@ _DISTRIBUTIONS: Mapping[Distribution, Callable[[tuple[int, ...], Generator], Ten
     "positive peaks": _positive_peaks,
     "low peaks": _low_peaks,
     "exact": exact,
+    "wide": _wide,
+    "far": _far,
 }

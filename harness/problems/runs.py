@@ -24,6 +24,8 @@ Distribution = Literal[
     "positive peaks",
     "low peaks",
     "exact",
+    "wide",
+    "far",
 ]
 """Names of input distributions; `own` is that of the reference's `get_inputs`.
 
@@ -57,12 +59,17 @@ class Run:
             gets the new weights.
         otherwise: Distributions to use instead, in this order, if the reference is not defined for
             inputs of `distribution`.
+        elementwise: Distribution to use instead, and the run's name then, if the reference computes
+            each element by itself (`separate`) and is defined for its inputs. None for no other.
+        selecting: The same for a reference that only selects among its inputs.
     """
 
     name: str
     distribution: Distribution
     weights: Weights
     otherwise: tuple[Distribution, ...] = ()
+    elementwise: Distribution | None = None
+    selecting: Distribution | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -72,7 +79,7 @@ class Run:
     @property
     def is_beyond_half(self) -> bool:
         """True if the inputs make float16 overflow; no other precision class overflows."""
-        return self.distribution == "huge"
+        return self.distribution in ("huge", "far")
 
     @property
     def is_dense(self) -> bool:

@@ -24,6 +24,7 @@ from harness.problems.operations import on_meta
 from harness.problems.problem import Problem, count_weights
 from harness.problems.rounding.propagate import is_used
 from harness.problems.runs import Arrangement, Run, Weights
+from harness.problems.separate import separate
 from harness.problems.sizes import ProblemSizes
 from harness.problems.sources import inputs_from
 from harness.problems.vast import VAST, Vast, vast
@@ -128,14 +129,26 @@ def _where_defined(problem: Problem, configuration: Configuration, run: Run) -> 
     A reference is defined where all its outputs are finite. The result is None if the reference is
     defined for none of the run's distributions.
     """
-    ways = (replace(run, distribution=each) for each in (run.distribution, *run.otherwise))
+    others = (replace(run, distribution=each) for each in (run.distribution, *run.otherwise))
+    ways = (*_of_all_magnitudes(problem, configuration, run), *others)
     return next((each for each in ways if _is_defined(problem, configuration, each)), None)
+
+
+def _of_all_magnitudes(problem: Problem, configuration: Configuration, run: Run) -> Iterator[Run]:
+    """Yield the run with numbers of all magnitudes, if it has one for such a reference."""
+    if not (run.elementwise or run.selecting):
+        return
+    kind = separate(problem, configuration)
+    other = {"elementwise": run.elementwise, "selecting": run.selecting}.get(kind or "")
+    if other:
+        yield replace(run, name=other, distribution=other)
 
 
 def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> bool:
     """Return whether the outputs on a run's inputs are finite.
 
-    The reference is called in float64, in float32 and in the dtype of its output.
+    The reference is called in float64, in float32 and in the dtype of its output. If the inputs
+    overflow in float16, the outputs must be floating-point numbers, which show the overflow.
     """
     generator = Generator().manual_seed(0)
     try:
@@ -150,6 +163,8 @@ def _is_defined(problem: Problem, configuration: Configuration, run: Run) -> boo
             for dtype in {torch.float64, torch.float32, call.output_dtype}
         ]
     except Exception:  # a reference may raise anything for values that it does not support
+        return False
+    if run.is_beyond_half and not all(output.is_floating_point() for output in outputs):
         return False
     return all(bool(output.isfinite().all()) for output in outputs)
 

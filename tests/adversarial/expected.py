@@ -395,6 +395,14 @@ CHEATS: Mapping[str, Cheat] = {
         cases=1,
         reference="softmax",
     ),
+    "relu_with_a_gap": Cheat(
+        "F",
+        "wrong for numbers that are neither drawn often nor large",
+        WRONG,
+        unlike_naive="it has a reference of its own",
+        cases=1,
+        reference="relu",
+    ),
     "fixed_point": Cheat("F", "errors under an absolute tolerance", WRONG),
     # Its error is within the bf16 bound, so it is ranked in that class.
     "scaled_within_rtol": Cheat("F", "the asymmetry of rtol", WRONG, precision="bf16"),

@@ -73,6 +73,20 @@ def test_what_float16_overflows_to_is_float16(oracle: Sums, number: float) -> No
     assert compare(actual, oracle).precision is None
 
 
+def test_saturated_float16_is_float16(oracle: Sums) -> None:
+    """In a run that overflows float16, 65504 in place of a larger number has class fp16.
+
+    In place of a smaller number, or of one of the other sign, it is wrong.
+    """
+    index = (1, 2, 3)
+    for value, precision in ((-1e6, "fp16"), (-7e4, "fp16"), (1e6, None), (-6e4, None)):
+        far = replace(oracle, value=oracle.value.clone())
+        far.value[index] = value
+        actual = changed(far, index, -65504.0)
+        assert compare(actual, far, is_beyond_half=True).precision == precision, value
+        assert compare(actual, far).precision is None
+
+
 def test_overflow_excuses_nothing_else(oracle: Sums) -> None:
     """Wrong finite elements and unwritten ones fail even in a run that overflows float16."""
     actual = changed(oracle, (1, 2, 3), float("inf"))

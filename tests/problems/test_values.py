@@ -9,6 +9,7 @@ import torch
 from torch.nn.functional import conv_transpose1d
 
 from harness.problems.discovery import ConstructorParameter, Kind, Submission
+from harness.problems.draws import drawn
 from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import OWN, Case, cases_for
 from harness.problems.problem import Problem, load
@@ -24,7 +25,7 @@ from harness.problems.values import (
     values_for,
     values_of_call,
 )
-from tests.support import REFERENCE
+from tests.support import REFERENCE, ROOT
 
 ANY = Submission(
     "kernel",
@@ -156,8 +157,8 @@ def test_exact_values(problem: Problem, cases: tuple[Case, ...], exact: Run) -> 
         assert set(weight.flatten().tolist()) <= {-1.0, 0.0, 1.0}
         is_wide = Convolution.of(case).length % 2 == 1
         lowest, highest, scale = (2**21, 2**22, 2**22) if is_wide else (2047, 32767, 1)
-        for drawn in (*values.inputs, *weights.values()):
-            integers = drawn.abs() * scale
+        for each in (*values.inputs, *weights.values()):
+            integers = each.abs() * scale
             assert bool((integers % 2 == 1).all())
             assert lowest <= integers.min() <= integers.max() <= highest
 
@@ -323,6 +324,52 @@ def test_numbers_beyond_the_domain_are_left_out(tmp_path: Path) -> None:
     for run in runs_for(problem):
         x = values_for(problem, case, run).inputs[0]
         assert bool(torch.log(x + 0.1).isfinite().all()), run.name
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        *[("relu", "far"), ("max_over_dim", "far"), ("gelu", "wide"), ("scaled_sum", "wide")],
+        *[("softmax", "small"), ("sum_over_dim", "small"), ("argmax_over_dim", "small")],
+        # Its second output is an index, which does not show that float16 overflows.
+        ("largest_with_place", "small"),
+    ],
+)
+def test_references_that_keep_numbers_apart_get_all_magnitudes(name: str, run: str) -> None:
+    """Elementwise references get `wide` in place of `small`, and selecting ones get `far`."""
+    names = {each.name for each in runs_for(load(ROOT / "tests" / "references" / f"{name}.py"))}
+    assert names & {"far", "wide", "small"} == {run}
+
+
+def test_wide_numbers_have_every_magnitude_and_all_bits() -> None:
+    """Of each power of ten between 1e-4 and 6e4, `wide` has numbers of both signs and 24 bits."""
+    values = drawn("wide", (4, 1024), torch.Generator().manual_seed(0))
+    assert 1e-4 <= float(values.abs().min()) < float(values.abs().max()) < 6e4
+    for power in range(-4, 4):
+        some = values[(values.abs() >= 10.0**power) & (values.abs() < 10.0 ** (power + 1))]
+        assert bool((some > 0).any()), power
+        assert bool((some < 0).any()), power
+        assert not torch.equal(some, some.bfloat16().float())
+
+
+def test_far_numbers_fill_rows_of_one_sign() -> None:
+    """In `far`, some rows along the first or last dimension are all below -65504, others above.
+
+    Which dimension it is depends on the case.
+    """
+    ways = set()
+    for seed in range(8):
+        values = drawn("far", (4, 6), torch.Generator().manual_seed(seed))
+        along = [
+            dimension
+            for dimension in (0, 1)
+            if bool((values < -65504).all(dimension).any())
+            and bool((values > 65504).all(dimension).any())
+        ]
+        assert len(along) == 1
+        ways.update(along)
+        assert float(values.abs().max()) < 1e9
+    assert ways == {0, 1}
 
 
 PLAIN = """

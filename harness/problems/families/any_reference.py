@@ -62,7 +62,7 @@ class AnyReference:
         Run("own", "own", "A"),
         Run("normal", "normal", "C"),
         Run("impulse", "impulse", "A"),
-        Run("small", "small", "C"),
+        Run("small", "small", "C", elementwise="wide", selecting="far"),
         Run("large", "large", "A", otherwise=("positive",)),
         Run("ties", "ties", "A"),
         Run("integers", "integers", "B"),
