@@ -20,8 +20,8 @@ _LIBRARY = re.compile(
 _MOVING = """
     arange as_strided cat channel_shuffle clone constant_pad_nd copy copy_from diag diag_embed
     efficientzerotensor empty empty_strided expand eye fill flip full gather im2col index
-    index_copy index_fill index_put index_put_impl index_select masked_fill
-    masked_scatter masked_select narrow_copy native_channel_shuffle nonzero nonzero_static
+    index_copy index_fill index_put index_put_impl index_select masked_select narrow_copy
+    native_channel_shuffle nonzero nonzero_static
     ones pad permute pixel_shuffle pixel_unshuffle put random randperm range
     reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave
     replication_pad1d replication_pad2d replication_pad3d resize roll rot90 scatter
@@ -36,7 +36,8 @@ _ADDING = """
     assert_async bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min
     col2im count_nonzero cummax_helper cummin_helper cumsum eq equal floor frexp
     functional_assert_async ge gt index_add is_set_to isfinite isinf isnan isneginf isposinf le
-    local_scalar_dense logical_and logical_not logical_or lt max max_pool2d_with_indices
+    local_scalar_dense logical_and logical_not logical_or lt masked_fill masked_scatter max
+    max_pool2d_with_indices
     max_pool3d_with_indices max_unpool2d max_unpool3d maximum min minimum ne neg relu round rsub
     scatter_add sgn sign sort sub sum trunc unique unique2 unique_consecutive unique_dim
     unique_dim_consecutive where
@@ -69,16 +70,18 @@ _MOVING_NAMES = frozenset(_MOVING.split())
 _KNOWN = frozenset(f"{_MOVING} {_ADDING} {_MULTIPLYING}".split())
 
 SCALED, JOINED, COMPLEX = " (scaled)", " (joined)", " (complex)"
+TRUNCATED, NEGATED = " (truncated)", " (negated)"
 WIDE, INT32 = " (64-bit)", " (int32)"
 """Marks that the device appends to an operator's name in the record.
 
 - `SCALED`: the call also multiplies by a number.
 - `JOINED`: the call adds or multiplies the moved values into those that are already there.
+- `TRUNCATED`, `NEGATED`: a copy of floating-point numbers as integers, or with the other sign.
 - `COMPLEX`: the call is on complex numbers, whose elements count four times.
 - `WIDE`: the call's results are 64-bit integers or float64.
 - `INT32`: the call's results are 32-bit integers.
 """
-_MARKS = (SCALED, JOINED)
+_MARKS = (SCALED, JOINED, TRUNCATED, NEGATED)
 # How many products of two numbers of five bits one element holds.
 _HELD_BY = {WIDE: 6, INT32: 3}
 

@@ -23,7 +23,9 @@ from harness.device.operator_names import (
     COMPLEX,
     INT32,
     JOINED,
+    NEGATED,
     SCALED,
+    TRUNCATED,
     WIDE,
     is_known,
     is_library,
@@ -197,6 +199,15 @@ def _takes_tensors(op: Any, name: str) -> bool:
     return is_making or any("Tensor" in str(each.type) for each in op._schema.arguments)
 
 
+def _mark_of_copy(target: Tensor, source: Tensor) -> str:
+    """Return the mark of a copy that computes, or "" for one that only moves or rounds numbers."""
+    if target.is_neg() != source.is_neg():
+        return NEGATED
+    is_to_integers = not (target.is_floating_point() or target.is_complex())
+    is_truth = target.dtype is torch.bool
+    return TRUNCATED if source.is_floating_point() and is_to_integers and not is_truth else ""
+
+
 class _Call:
     """One call of an operator, with its arguments converted to the types that torch takes."""
 
@@ -292,7 +303,7 @@ class _Call:
         counts = [tensor.numel() for tensor in tensors]
         elements = sum(counts) if self._has_list else max(counts, default=0)
         if name == "aten::copy_":
-            record.add("operator", name, self._tensors[0].numel())
+            record.add("operator", name + _mark_of_copy(*tensors[:2]), tensors[0].numel())
             return
         output = self._results[0] if self._results else None
         factors = [each for at, each in enumerate(self._tensors) if at not in self._outs]

@@ -16,7 +16,7 @@ from harness.judging import verdict
 from harness.judging.conversation import StepFault
 from harness.judging.integrity import Judged, judge_work
 from harness.judging.operator_work import Operands, judge_operators
-from harness.problems.grid import Case
+from harness.problems.grid import OWN, Case
 from harness.problems.instance import ModelInstance
 from harness.problems.operations import ReferenceOperation, operations_of, operations_with
 from harness.problems.problem import Problem
@@ -154,8 +154,16 @@ class OwnWork:
             # first.
             during = tuple(work for work in during if work.name != IN_MODULES)
         if self.need is None:
-            own = self._operations
-            return judge_operators(own, operands, during, before, output, written, self._source)
+            return judge_operators(
+                self._operations,
+                operands,
+                during,
+                before,
+                output,
+                written,
+                self._source,
+                is_own=self._case.label in OWN,
+            )
         return judge_work(self.need, during, before, output, written, self._source)
 
     def is_told_by_writers(self, values: Values, outputs: Sequence[Output]) -> bool:

@@ -185,6 +185,7 @@ class CaseCheck:
         self._own_division = division
         self._division: Division | None = None
         self._left: tuple[str, ...] = ()
+        self._movers: tuple[str, ...] = ()
         # Why torch does the work in this case, though not in the own configuration.
         self._fallback = ""
         self._calls = calls_for(problem, case)
@@ -598,6 +599,7 @@ class CaseCheck:
         if judged.division:
             self._division = judged.division.joined(self._division)
             self._left = self._left or judged.left
+            self._movers = self._movers or judged.movers
         if not (self._own_division and judged.division and judged.is_of_torch):
             self._take_work(judged.findings, found)
         elif not judged.division.is_like(self._own_division):
@@ -689,10 +691,14 @@ class CaseCheck:
             yield f"the model was moved by model.{move_for(self._case)}{reported}"
 
     def _notes_on_own_work(self) -> Iterator[str]:
-        """Yield a note on the operators that the own configuration leaves to torch.
+        """Yield notes on what the own configuration leaves to torch.
 
-        The note contains the share of the work that these operators do.
+        One names the operators, with their share of the work. Another names the operators of torch
+        that moved the numbers, if the reference only moves numbers.
         """
+        if self._is_own and self._movers:
+            names = ", ".join(self._movers)
+            yield f"the reference only moves numbers, and torch moved as many ({names})"
         share = min(self._shares, default=1.0)
         if self._is_own and self._left and share < 1.0:
             yield f"left to torch: {', '.join(self._left)}, {1.0 - share:.1%} of the work"

@@ -64,6 +64,7 @@ class Judged:
             if the output is empty.
         is_of_torch: True if the findings are about work of torch's operators alone.
         left: Operators of the reference that are left to torch, in the source's words.
+        movers: Operators of torch that moved many numbers, if the reference only moves numbers.
     """
 
     findings: tuple[Finding, ...]
@@ -71,6 +72,7 @@ class Judged:
     division: Division | None = None
     is_of_torch: bool = False
     left: tuple[str, ...] = ()
+    movers: tuple[str, ...] = ()
 
 
 def judge_work(

@@ -16,7 +16,14 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from harness.device.executor import KERNEL
-from harness.device.operator_names import computes, is_library, is_summing, looks_up, plain_name
+from harness.device.operator_names import (
+    TRUNCATED,
+    computes,
+    is_library,
+    is_summing,
+    looks_up,
+    plain_name,
+)
 from harness.device.record import TO_HOST, Work
 from harness.finding import Finding
 from harness.judging.division import Division
@@ -43,6 +50,8 @@ _MAKING_ROOM = """
     unsafe_split unsafe_split_with_sizes unsafe_view zeros_like
 """
 _NOBODYS = frozenset(_MAKING_ROOM.split())
+_MAKING_NUMBERS = frozenset(("empty", "empty_strided", "fill", "full", "ones", "zero", "zeros"))
+_CASTING = frozenset(("copy", "to_copy"))
 # An operator on a smaller share of the output's numbers is not work. An example is one that decides
 # which way to take.
 _LEAST_OF_OUTPUT = 1 / 16
@@ -53,6 +62,12 @@ _MOST_OF_ALL_NAMES = 3 / 4
 # The most partial results of blocks that torch may join. So many blocks keep a GPU busy, however
 # little there is to do.
 _MOST_PARTIAL_RESULTS = 4096
+# In the problem's own configuration, partial results are at most this share of what a reference
+# takes that makes as many numbers, such as a softmax. All of them would be a copy of its input.
+_MOST_PARTIAL_SHARE = 0.5
+# If torch runs the reference's only operator on this share of the data, it does a part of the work,
+# and operators of other names may do another.
+_PART_OF_ONE = 1 / 16
 # Operators of other names replace one of the reference if they make so many times its numbers.
 _OTHERS_FOR_ONE = 2
 # The host may read a few numbers that a kernel computed, and make a small output from them.
@@ -88,6 +103,8 @@ def judge_operators(
     output: Tensor,
     writers: Tensor | None,
     source: str = "",
+    *,
+    is_own: bool = False,
 ) -> Judged:
     """Judge whether a submission's own kernels did the work of one call.
 
@@ -100,6 +117,7 @@ def judge_operators(
         writers: Kind of writer of each element of the output. None if the submission's kernels need
             not have written any element.
         source: The submission's text; findings name operators as this text does.
+        is_own: True in the problem's own configuration.
 
     Returns:
         Findings if the call is not the submission's own work, and the share of the reference's
@@ -111,13 +129,15 @@ def judge_operators(
     least = _LEAST_OF_OUTPUT * output.numel()
     essential = [each for each in works if each.elements > least]
     kinds = {_kind(each.name) for each in essential}
-    ran = [
-        *_without_partial_results(
-            each
-            for each in (*before, *during)
-            if each.worker == "operator" and (_is_work(each.name) or _kind(each.name) in kinds)
-        )
+    most_partial = _most_partial_results(essential) if is_own else _MOST_PARTIAL_RESULTS
+    of_operators = [each for each in (*before, *during) if each.worker == "operator"]
+    done = [
+        each
+        for each in of_operators
+        if (_is_work(each.name) or _kind(each.name) in kinds)
+        and not _is_cast_of_reference(each.name, reference)
     ]
+    ran = [*_without_partial_results(done, most_partial)]
     has_kernels = any(work.worker == "kernel" for work in during)
     left, others = _left_to_torch(essential, ran)
     share = None
@@ -131,8 +151,8 @@ def judge_operators(
     numbers = (operands.inputs + operands.weights) // _NUMBER_BYTES + output.numel() + own_lookups
     of_torch = [
         *(of_lookups([*before, *during], products, numbers) if products else ()),
-        *_of_left(left, essential, source),
-        *_of_others(essential, ran, output, source, is_all=is_all),
+        *_of_left(left, essential, ran, source),
+        *_of_others(essential, ran, output, source, left=left, is_all=is_all),
         *([] if has_kernels else [no_kernel(source)]),
         *(_of_writers(writers, during) if writers is not None and has_kernels else ()),
     ]
@@ -143,6 +163,8 @@ def judge_operators(
     ]
     # If the reference only moves numbers, so does torch in its place.
     moved = [] if works else [each for each in during if each.worker == "operator"]
+    is_moving = bool(reference) and all(map(_only_moves, reference))
+    movers = _movers(of_operators, output) if is_moving else ()
     division = Division(
         _counts([*ran, *moved]),
         _counts(works),
@@ -155,7 +177,7 @@ def judge_operators(
     findings = tuple(Finding(CHECK, message) for message in (*of_torch, *of_host))
     # Without operators of torch, something else did the work.
     is_of_torch = bool(of_torch) and not of_host and bool(division.by_torch)
-    return Judged(findings, share, division, is_of_torch, tuple(names))
+    return Judged(findings, share, division, is_of_torch, tuple(names), movers)
 
 
 def _share_of_kernels(
@@ -171,15 +193,32 @@ def _share_of_kernels(
     return 1.0 - by_torch / whole if whole else 0.0
 
 
-def _without_partial_results(ran: Iterable[Work]) -> Iterator[Work]:
+def _most_partial_results(essential: Sequence[ReferenceOperation]) -> int:
+    """Return how many partial results of kernels torch may join in the own configuration.
+
+    A reference that makes fewer numbers than it takes, such as a sum, may be cut down so far that
+    it takes fewer numbers than a kernel has blocks.
+    """
+    if not essential or any(each.made < each.elements for each in essential):
+        return _MOST_PARTIAL_RESULTS
+    most = _MOST_PARTIAL_SHARE * max(each.elements for each in essential)
+    return min(_MOST_PARTIAL_RESULTS, int(most))
+
+
+def _is_cast_of_reference(name: str, reference: Sequence[ReferenceOperation]) -> bool:
+    """Return whether an operator converts numbers to integers, as the reference does, too."""
+    return name.endswith(TRUNCATED) and any(plain_name(each.name) in _CASTING for each in reference)
+
+
+def _without_partial_results(ran: Iterable[Work], most: int) -> Iterator[Work]:
     """Yield torch's work, without counting elements that are partial results of kernels.
 
-    A submission may join partial results in torch, up to `_MOST_PARTIAL_RESULTS` for each operator.
-    Any further ones are counted.
+    A submission may join partial results in torch, up to `most` for each operator. Any further ones
+    are counted.
     """
     joined: Counter[str] = Counter()
     for each in ran:
-        partial = min(each.of_kernels, _MOST_PARTIAL_RESULTS - joined[each.name])
+        partial = min(each.of_kernels, most - joined[each.name])
         joined[each.name] += partial
         yield replace(each, elements=each.elements - partial)
 
@@ -202,6 +241,24 @@ def _is_not_work(operation: ReferenceOperation) -> bool:
     The device does not record these operators.
     """
     return operation.is_view or plain_name(operation.name) in _NOBODYS
+
+
+def _only_moves(operation: ReferenceOperation) -> bool:
+    """Return whether a reference's operator only moves numbers, or looks them up in a table."""
+    return not _is_work(operation.name) or _kind(operation.name) == _LOOK_UP
+
+
+def _movers(ran: Iterable[Work], output: Tensor) -> tuple[str, ...]:
+    """Return the operators of torch that moved half as many numbers as the output has, or more."""
+    least = _MOST_SHARE * output.numel()
+    by_name = Counter[str]()
+    for each in ran:
+        by_name[each.name] += each.elements
+    return tuple(name for name, count in by_name.items() if count >= least and _moves(name))
+
+
+def _moves(name: str) -> bool:
+    return not _is_work(name) and plain_name(name) not in _MAKING_NUMBERS
 
 
 def _kind(name: str) -> str:
@@ -319,13 +376,16 @@ def _with_others(
 
 
 def _of_left(
-    left: Sequence[float], essential: Sequence[ReferenceOperation], source: str
+    left: Sequence[float],
+    essential: Sequence[ReferenceOperation],
+    ran: Sequence[Work],
+    source: str,
 ) -> Iterator[str]:
     """Yield a message if the submission leaves all of the reference's operators to torch."""
     most = _MOST_OF_ONE if len(essential) == 1 else _MOST_SHARE
     if not left or min(left) < most:
         return
-    names = ", ".join(dict.fromkeys(called_as(each.name, source) for each in essential))
+    names = ", ".join(dict.fromkeys(_name_of(each, ran, source) for each in essential))
     if min(left) < _MOST_SHARE:
         yield (
             f"torch ran {names} on {percent(min(left))} of the data; the reference does "
@@ -335,12 +395,26 @@ def _of_left(
         yield f"torch ran {names}, which is all that the reference does"
 
 
+def _name_of(operation: ReferenceOperation, ran: Sequence[Work], source: str) -> str:
+    """Return the name of an operator of the reference that torch ran, or of a look-up in its place.
+
+    For a look-up by another name, both names are returned.
+    """
+    own = plain_name(operation.name)
+    others = [each.name for each in ran if _kind(each.name) == _LOOK_UP]
+    if _kind(operation.name) != _LOOK_UP or own in map(plain_name, others) or not others:
+        return called_as(operation.name, source)
+    most = max(ran, key=lambda each: each.elements if each.name in others else -1)
+    return f"{most.name} in place of {operation.name}"
+
+
 def _of_others(
     essential: Sequence[ReferenceOperation],
     ran: Sequence[Work],
     output: Tensor,
     source: str,
     *,
+    left: Sequence[float],
     is_all: bool,
 ) -> Iterator[str]:
     """Yield messages about torch operators that ran and that the reference does not call.
@@ -350,6 +424,7 @@ def _of_others(
         ran: The operators that torch ran.
         output: Output of the call.
         source: The submission's text.
+        left: The share of each of the reference's operators that torch ran.
         is_all: True if torch's operators account for all work of the reference.
     """
     known = {_kind(each.name) for each in essential}
@@ -364,6 +439,8 @@ def _of_others(
     # Names with few numbers count less. A dozen operators on one number for each channel may
     # prepare or finish a norm, however small the channels are.
     telling = sum(count for count in by_name.values() if count >= _LEAST_OF_NAME * whole)
+    if whole and left[0] >= _PART_OF_ONE:
+        telling = made + round(left[0] * whole)
     if whole and (telling >= _MOST_SHARE * whole or made >= _MOST_OF_ALL_NAMES * whole):
         names = ", ".join(sorted({work.name for work in others}))
         yield (

@@ -150,12 +150,97 @@ def test_partial_results_are_joined(name: str, partial: int, is_told: bool) -> N
     assert judge_operators(loss, OPERANDS, own, (), torch.ones(1), None).findings
 
 
+SOFTMAX = (ReferenceOperation("aten::_softmax", 1024, 1024, 0),)
+
+
+@pytest.mark.parametrize(("numbers", "is_told"), [(1024, True), (256, False)])
+def test_copy_by_a_kernel_is_no_partial_result(numbers: int, is_told: bool) -> None:
+    """A softmax of torch over all numbers that a kernel has written is not the submission's own.
+
+    In the own configuration, numbers count as partial results up to half of the softmax's numbers.
+    """
+    during = (Work("operator", "aten::_softmax", 1, numbers, 0, numbers), KERNEL)
+    judged = judge_operators(SOFTMAX, OPERANDS, during, (), torch.ones(1024), None, is_own=True)
+    assert bool(judged.findings) == is_told
+
+
+def test_partial_results_may_be_more_than_a_small_sum_takes() -> None:
+    """A sum may be cut down so far that the fixed number of a kernel's blocks exceeds its terms."""
+    loss = (ReferenceOperation("aten::mse_loss", 1, 258, 0),)
+    during = (Work("operator", "aten::sum", 1, 2048, 0, 2048), KERNEL)
+    judged = judge_operators(loss, OPERANDS, during, (), torch.ones(1), None, is_own=True)
+    assert judged.findings == ()
+
+
+@pytest.mark.parametrize(("by_others", "is_told"), [(0.2, True), (0.0, False)])
+def test_parts_of_the_only_operator_are_summed(by_others: float, is_told: bool) -> None:
+    """A fifth of a softmax by its name, and others by other names, are torch's work together.
+
+    A fifth alone is not.
+    """
+    names = ("aten::_log_softmax", "aten::exp") if by_others else ()
+    others = [Work("operator", name, 1, round(1024 * by_others)) for name in names]
+    during = (Work("operator", "aten::_softmax", 1, 205), *others, KERNEL)
+    judged = judge_operators(SOFTMAX, OPERANDS, during, (), torch.ones(1024), None)
+    assert bool(judged.findings) == is_told
+
+
+@pytest.mark.parametrize(
+    ("name", "is_told"),
+    [
+        ("aten::copy_ (negated)", True),
+        ("aten::copy_ (truncated)", True),
+        ("aten::masked_fill_", True),
+        ("aten::copy_", False),
+        ("aten::index_select", False),
+    ],
+)
+def test_operators_that_change_numbers_as_they_move_them_count(name: str, is_told: bool) -> None:
+    """A negated or truncated copy, and a fill under a mask, do the work of a unary operator."""
+    unary = (ReferenceOperation("aten::neg", 1024, 1024, 0),)
+    during = (Work("operator", name, 1, 1024), KERNEL)
+    judged = judge_operators(unary, OPERANDS, during, (), torch.ones(1024), None)
+    assert bool(judged.findings) == is_told
+
+
+def test_cast_of_the_reference_itself_is_no_work() -> None:
+    """If the reference casts to integers as well, torch may do it for the submission."""
+    own = (
+        ReferenceOperation("aten::relu", 1024, 1024, 0),
+        ReferenceOperation("aten::_to_copy", 1024, 1024, 0),
+    )
+    during = (Work("operator", "aten::copy_ (truncated)", 1, 1024), KERNEL)
+    assert judge_operators(own, OPERANDS, during, (), torch.ones(1024), None).findings == ()
+
+
+def test_numbers_that_torch_moved_are_noted() -> None:
+    """If a reference only moves numbers, the judgement names the operators of torch that did it.
+
+    It is not a finding. Small copies, and fresh memory, do not count.
+    """
+    moving = (ReferenceOperation("aten::pixel_shuffle", 1024, 1024, 0),)
+    during = (
+        Work("operator", "aten::copy_", 1, 1024),
+        Work("operator", "aten::index_select", 1, 64),
+        Work("operator", "aten::zero_", 1, 1024),
+        KERNEL,
+    )
+    judged = judge_operators(moving, OPERANDS, during, (), torch.ones(1024), None)
+    assert (judged.findings, judged.movers) == ((), ("aten::copy_",))
+    assert judge_operators(SOFTMAX, OPERANDS, during, (), torch.ones(1024), None).movers == ()
+
+
 def test_tables_by_other_names_are_left_to_torch() -> None:
-    """A torch `index` in place of the reference's `embedding` counts as an `embedding`."""
+    """A torch `index` in place of the reference's `embedding` counts as an `embedding`.
+
+    The finding has both names.
+    """
     reference = (ReferenceOperation("aten::embedding", 4096, 4096, 0),)
     during = (Work("operator", "aten::index", 1, 4096), KERNEL)
     judged = judge_operators(reference, OPERANDS, during, (), OUTPUT, None)
-    assert "all that the reference does" in judged.findings[0].message
+    assert judged.findings[0].message == (
+        "torch ran aten::index in place of aten::embedding, which is all that the reference does"
+    )
 
 
 def test_operands_do_not_go_to_the_host() -> None:
