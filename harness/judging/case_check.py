@@ -259,7 +259,7 @@ class CaseCheck:
                     sent = call.run.weights
                 if call.kind == "arranged":
                     aside.finish()
-                    if self._is_amiss or not self._takes(call, values):
+                    if self._is_amiss or not self._takes(call, values, aside):
                         return
                     continue
                 called = self._forward(call, values)
@@ -465,7 +465,7 @@ class CaseCheck:
         wrong = any(each.mismatch for each in self._comparisons.values())
         return wrong or bool(self._faults) or bool(failing_findings(self._findings))
 
-    def _takes(self, call: Call, values: Values) -> bool:
+    def _takes(self, call: Call, values: Values, aside: Aside) -> bool:
         """Make a call with inputs in another layout; return whether a further layout can be tried.
 
         If the submission's text promises to handle the layout, a wrong result fails the case.
@@ -473,14 +473,15 @@ class CaseCheck:
         """
         is_promised = claims_to_handle(self._conversation.source, call.arrangement)
         if call.arrangement in VAST:
-            return self._takes_vast(call, values, is_promised=is_promised)
+            return self._takes_vast(call, values, aside, is_promised=is_promised)
         if self._is_on_gpu and not is_promised:
             # A wild access would break the GPU's context for the cases that follow.
             return True
         before, other, fallback = list(self._findings), self._other, self._fallback
         try:
             called = self._forward(call, values)
-            self._judge(call, values, called, self._weights)
+            aside.start(self._judge, call, values, called, self._weights)
+            aside.finish()
             told, can_follow = "the output is wrong", True
         except StepFault as fault:
             if is_promised and not fault.stop.is_refusal:
@@ -497,7 +498,7 @@ class CaseCheck:
         self._notes.append(f"{WORDS[call.arrangement]}: {told}")
         return can_follow
 
-    def _takes_vast(self, call: Call, values: Values, *, is_promised: bool) -> bool:
+    def _takes_vast(self, call: Call, values: Values, aside: Aside, *, is_promised: bool) -> bool:
         """Make a call with a vast input (`VAST`); return whether a further layout can be tried.
 
         The input or the output has at least 2^28 elements, of which memory holds only a few parts.
@@ -514,7 +515,12 @@ class CaseCheck:
             if told is None and call.arrangement != "rows" and is_promised:
                 told = _error_of(fault.stop)
         else:
-            told = _failed_alone(called.findings) or self._wrong_parts(call, values, called)
+            told = _failed_alone(called.findings)
+            if told is None:
+                wrong: list[str | None] = []
+                aside.start(lambda: wrong.append(self._wrong_parts(call, values, called)))
+                aside.finish()
+                (told,) = wrong
         if told is None:
             return True
         words = WORDS[call.arrangement]
