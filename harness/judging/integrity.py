@@ -25,7 +25,7 @@ from harness.finding import Check, Finding
 from harness.judging.division import Division
 from harness.judging.operators import called_as
 from harness.messages.digests import digest
-from harness.problems.families.family import Need
+from harness.problems.families.interfaces import Need
 
 CHECK: Final[Check] = "own work"
 

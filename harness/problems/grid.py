@@ -20,7 +20,7 @@ import torch
 from harness.problems.configuration import Configuration, ConstructorCall
 from harness.problems.construction import call_by_name, own_call
 from harness.problems.discovery import Submission, taken_by
-from harness.problems.families.family import Sizes
+from harness.problems.families.interfaces import Sizes
 from harness.problems.problem import MOST_NUMBERS, Problem, count_weights
 from harness.problems.sizes import ProblemSizes
 from harness.system.device import Device

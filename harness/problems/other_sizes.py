@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.problems.configuration import Configuration
-from harness.problems.families.family import Sizes
+from harness.problems.families.interfaces import Sizes
 
 Constants = dict[str, int]
 

@@ -12,7 +12,6 @@ from typing import Literal
 
 import torch
 
-from harness.device.operator_names import plain_name
 from harness.problems.configuration import Configuration
 from harness.problems.operations import ReferenceOperation, operations_of
 from harness.problems.problem import Problem
@@ -39,7 +38,7 @@ def separate(problem: Problem, configuration: Configuration) -> Separate | None:
     except Exception:  # a reference may need values to know what it does
         return None
     works = [each for each in operations if not each.is_view]
-    if works and all(plain_name(each.name) in _SELECTS for each in works):
+    if works and all(_own_name(each.name) in _SELECTS for each in works):
         return "selecting"
     return "elementwise" if works and _are_elementwise(works) else None
 
@@ -53,3 +52,8 @@ def _is_marked(name: str) -> bool:
     packet = getattr(torch.ops.aten, name.rpartition("::")[2], None)
     overloads = packet.overloads() if packet else []
     return any(torch.Tag.pointwise in getattr(packet, each).tags for each in overloads)
+
+
+def _own_name(name: str) -> str:
+    """Return an operator's name without namespace and outer underscores, such as `relu`."""
+    return name.rpartition("::")[2].strip("_")

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from harness.judging.judge import judge
 from harness.judging.oracle import CLASSES
-from harness.problems.families.family import LinearMap
+from harness.problems.families.interfaces import LinearMap
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
 from harness.problems.runs import Run

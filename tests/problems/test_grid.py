@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from harness.problems.discovery import ConstructorParameter, Submission, discover
-from harness.problems.families.any_reference import NEUTRAL
 from harness.problems.families.conv_transpose1d.sizes import Convolution
+from harness.problems.families.family import NEUTRAL
 from harness.problems.grid import Case, Grid, cases_for
 from harness.problems.problem import Problem, load
 from harness.system import codec

@@ -4,7 +4,7 @@ A family depends on `harness.problems` alone and runs nothing but the reference.
 and `evaluate` call its methods and use the results.
 
 To add a family, add one file here, or one folder if the file gets too long. The file needs a class
-that derives from `AnyReference`, or from a family of which the new one is a special case. The file
+that derives from `Family`, or from a family of which the new one is a special case. The file
 also needs one object of that class, called `FAMILY`. Modules that have a `FAMILY` are found without
 registration. `family.py` lists all that a family can provide.
 """

@@ -10,7 +10,6 @@ from dataclasses import asdict
 
 import pytest
 
-from harness.problems.families.any_reference import NEUTRAL
 from harness.problems.families.conv_transpose1d.aimed import (
     around,
     many_tiles,
@@ -19,6 +18,7 @@ from harness.problems.families.conv_transpose1d.aimed import (
 )
 from harness.problems.families.conv_transpose1d.drawn import any_convolution
 from harness.problems.families.conv_transpose1d.sizes import Convolution
+from harness.problems.families.family import NEUTRAL
 from tests.problems.families.convolutions import accepted_by_torch
 
 EVERYTHING = frozenset({"in_channels", "out_channels", "kernel_size", "batch", "length", *NEUTRAL})

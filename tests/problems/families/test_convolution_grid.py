@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from harness.problems.covering import complete, uncovered
-from harness.problems.families.any_reference import NEUTRAL
 from harness.problems.families.conv_transpose1d import grid
 from harness.problems.families.conv_transpose1d.grid import (
     corners,
@@ -16,6 +15,7 @@ from harness.problems.families.conv_transpose1d.grid import (
     shared_memory_corners,
 )
 from harness.problems.families.conv_transpose1d.sizes import Convolution
+from harness.problems.families.family import NEUTRAL
 from tests.problems.families.convolutions import accepted_by_torch
 
 EVERYTHING = frozenset({"in_channels", "out_channels", "kernel_size", "batch", "length", *NEUTRAL})

@@ -14,10 +14,10 @@ from tests.support import REFERENCE, Outcome, pytest_arguments, run
 
 SCALING = """
 from harness.problems.configuration import Configuration
-from harness.problems.families.any_reference import AnyReference
+from harness.problems.families.family import Family
 
 
-class Scaling(AnyReference):
+class Scaling(Family):
     name = "scaling"
 
     def recognises(self, model, arguments, inputs):

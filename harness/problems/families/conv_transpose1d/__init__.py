@@ -1,8 +1,7 @@
 """The family of references that are one `nn.ConvTranspose1d` and nothing else.
 
 An output of such a reference is a sum of products, and each of the layer's sizes can be varied. The
-class `ConvTranspose1d` implements `families/family.py`; each other file computes one kind of
-result.
+class `ConvTranspose1d` derives from `Family`; each other file computes one kind of result.
 """
 
 import random
@@ -17,7 +16,6 @@ from harness.problems.bounds import Expected, Instance
 from harness.problems.configuration import Configuration, InputSpec
 from harness.problems.draws import as_initialised
 from harness.problems.factors import Factor
-from harness.problems.families.any_reference import AnyReference
 from harness.problems.families.conv_transpose1d import aimed, drawn, grid
 from harness.problems.families.conv_transpose1d.computation import Gather
 from harness.problems.families.conv_transpose1d.factors import factors_of
@@ -36,7 +34,8 @@ from harness.problems.families.conv_transpose1d.weights import (
     largest_exact_input,
     lone_weights,
 )
-from harness.problems.families.family import Family, Need, Sizes
+from harness.problems.families.family import Family
+from harness.problems.families.interfaces import Need, Sizes
 from harness.problems.runs import Run
 
 # Bytes of shared memory that a thread block can ask for on the H200. Since the A100, no GPU has
@@ -51,7 +50,7 @@ _VAST_STRIDED = replace(_VAST, stride=4, length=_VAST.length // 4)
 _VAST_CHANNELS = replace(_VAST, in_channels=17, out_channels=17, length=1024)
 
 
-class ConvTranspose1d(AnyReference):
+class ConvTranspose1d(Family):
     """The family of references that are one transposed convolution."""
 
     name = "conv_transpose1d"

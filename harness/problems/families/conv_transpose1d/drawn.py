@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.problems.families.any_reference import NEUTRAL
 from harness.problems.families.conv_transpose1d.sizes import Convolution
+from harness.problems.families.family import NEUTRAL
 
 # Multiply-adds that simulate within seconds, as in `grid`.
 _MAX_WORK = 1_500_000

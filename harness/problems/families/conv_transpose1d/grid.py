@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.problems.covering import cover
-from harness.problems.families.any_reference import NEUTRAL
 from harness.problems.families.conv_transpose1d.sizes import Convolution
+from harness.problems.families.family import NEUTRAL
 
 # Above this many multiply-adds, simulating a case takes seconds. No pair and no triple of values
 # needs more.

@@ -3,7 +3,7 @@
 import torch
 
 from harness.problems.families.conv_transpose1d.sizes import Convolution
-from harness.problems.families.family import Need
+from harness.problems.families.interfaces import Need
 
 
 def need_of(sizes: Convolution) -> Need:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from harness.problems.configuration import InputSpec
-from harness.problems.families.any_reference import NEUTRAL
+from harness.problems.families.family import NEUTRAL
 
 _REQUIRED = {"in_channels", "out_channels", "kernel_size"}
 _PROBE_LENGTH = 4
