@@ -264,7 +264,7 @@ CHEATS: Mapping[str, Cheat] = {
         "reads the input later than allowed",
         WRONG,
         only_on_gpu="the simulator has no torch.cuda._sleep",
-        on_gpu="has no device code that the harness has not compiled",
+        on_gpu="device code that the harness has not compiled",
         unlike_naive="the simulator has no torch.cuda._sleep",
     ),
     # D. Attacking the clock.
