@@ -663,7 +663,8 @@ class _Evaluation:
             verdict=what.verdict,
             message=what.message,
             detail=what.detail,
-            notes=self._notes_of(self._cases, blank.source),
+            # No case ran, so nothing is said about the cases' inputs.
+            notes=self._notes_of([], blank.source),
             builds=tuple(self._builds.values()),
             cases=tuple(not_run(case, f"not run: {what.message}") for case in self._cases),
         )

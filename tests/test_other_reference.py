@@ -179,6 +179,14 @@ def test_class_that_allows_anything_is_none(
     assert words in headline(report)
 
 
+def test_file_that_does_not_compile_has_no_notes_on_inputs(tmp_path: Path) -> None:
+    """No note says with which inputs the own configuration ran if no case ran."""
+    report = check_on(REFERENCE, SUBMISSION.replace("fmaxf", "maximum_of"), tmp_path)
+    assert report.verdict == "error"
+    assert "does not compile" in report.message
+    assert report.notes == ()
+
+
 TURNED = """
         a, b = x, y
         for _ in range(60):
@@ -192,7 +200,7 @@ TURNED = """
     ("turns", "rounded", "verdict", "words"),
     [
         (60, "{}", "agrees", "; rounding to fp32 can change the output by as much as the whole"),
-        (60, "__bfloat162float(__float2bfloat16({}))", "agrees", "; rounding to fp32 can change "),
+        (60, "__bfloat162float(__float2bfloat16({}))", "agrees", "; rounding to bf16 can change "),
         (59, "{}", "failed", "by more than 4 times what rounding makes in trials"),
     ],
 )

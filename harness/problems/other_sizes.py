@@ -56,6 +56,9 @@ _UNLIKE = (2, 3, 5)
 # The largest value of the other constants beside a random size, for each try.
 _MOST_OF_RANDOM = (256, 256, 64, 64, 16, 16, 8, 8, 4, 4, 2, 2, 1, 1)
 _LIKE_OWN = 0.25
+_TILES = (1, 128)
+# The tries with so small other sizes come last. A multiple of a tile was too much work by then.
+_FEW_BESIDE_TILES = 16
 
 
 def own_sizes(sizes: Sizes) -> Iterator[Configuration]:
@@ -184,12 +187,14 @@ def random_sizes(sizes: Sizes, chance: random.Random) -> Configuration | None:
         # multiple of a setting.
         beside = {own[name]: _any_size(chance, most) for name in wide}
         multiple = chance.choice([1, *(value for value in settings.values() if value > 1)])
+        # The test values are no multiples of a tile, so the random size is one as often.
+        step = multiple * chance.choice(_TILES if most > _FEW_BESIDE_TILES else (1,))
         company = roomy.constants if roomy and chance.random() < _LIKE_OWN else {}
         constants = {
             **own,
             **{name: multiple * beside[own[name]] for name in wide},
             **company,
-            lead: multiple * _any_size(chance, max(_SIZES) // multiple),
+            lead: step * _any_size(chance, max(_SIZES) // step),
         }
         for each in (constants, constants | _alike(own, lead, constants[lead])):
             if sizes.is_within(each, _MOST_WORK) and (found := sizes.configuration(each)):

@@ -174,6 +174,19 @@ def test_some_sizes_are_nobodys_choice(name: str) -> None:
     assert sum(not listed.issuperset(each.values()) for each in drawn) >= 8
 
 
+def test_some_random_sizes_are_multiples_of_a_tile() -> None:
+    """About half of the random cases have a size that is a multiple of 128."""
+    problem = load(Path(__file__).parents[1] / "references" / "softmax.py")
+    drawn = [
+        case.constants.values()
+        for seed in range(8)
+        for case in cases_for(problem, ANY, seed=seed)
+        if case.label == "random"
+    ]
+    assert len(drawn) == 24
+    assert 6 <= sum(any(size % 128 == 0 for size in sizes) for sizes in drawn) <= 18
+
+
 RECURRENT = """
 import torch
 from torch import nn
