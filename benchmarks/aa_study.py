@@ -19,7 +19,7 @@ from pathlib import Path
 
 from harness.evaluate import Request
 from harness.speed.measure import measure
-from harness.speed.plan import SpeedPlan, TimedSubmission
+from harness.speed.plan import PlannedSubmission, SpeedPlan
 from harness.speed.statistics import Interval, ratio_of
 
 _PROBLEM = Path("reference/conv_transpose1d_strided_dilated.py")
@@ -55,7 +55,7 @@ def _measure(options: argparse.Namespace) -> None:
             measured = measure(
                 SpeedPlan(
                     request=Request(paths[0], _PROBLEM, "cuda"),
-                    entries=tuple(TimedSubmission(path.stem, path, "fp32") for path in paths),
+                    entries=tuple(PlannedSubmission(path.stem, path, "fp32") for path in paths),
                     kinds=("eager",),
                     seconds=options.seconds,
                 )

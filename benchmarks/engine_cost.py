@@ -47,7 +47,7 @@ from harness.problems.discovery import discover, fits
 from harness.problems.problem import load
 from harness.records.render import full
 from harness.records.report import Report
-from harness.speed.plan import SpeedPlan, TimedSubmission
+from harness.speed.plan import PlannedSubmission, SpeedPlan
 from harness.system.processors import usable_cores
 
 _ROUNDS = 7
@@ -254,7 +254,7 @@ def builds(names: Sequence[str], folder: Path) -> None:
         for path, report in zip(paths, reports, strict=True):
             if report.precision is None:
                 raise SystemExit(full(report))
-            entries = (TimedSubmission(report.submission, path, report.precision),)
+            entries = (PlannedSubmission(report.submission, path, report.precision),)
             plan = SpeedPlan(Request(path, reference, "cuda"), entries, kinds=(), seconds=3.0)
             medians: dict[bool, list[float]] = {False: [], True: []}
             for is_busy in (False, True, False, True):

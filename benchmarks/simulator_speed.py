@@ -28,7 +28,7 @@ from tabulate import tabulate
 
 from harness.compiler.cache import Cache
 from harness.compiler.toolchain import find_cuda_compiler
-from harness.simulator.execution.codegen import Compiler, Writer
+from harness.simulator.execution.codegen import BlockCompiler, Writer
 from harness.simulator.execution.launch import Kernel, LaunchResult
 from harness.simulator.execution.machine import LoadedModule, Machine
 from harness.simulator.execution.prepared import Prepared
@@ -167,7 +167,7 @@ class Clock:
         self.last = time.perf_counter_ns()
 
 
-class TimedCompiler(Compiler):
+class TimedCompiler(BlockCompiler):
     """A compiler of kernels to Python whose code reports the end of every step to a clock."""
 
     def __init__(self, program: Program, native: Native, clock: Clock) -> None:

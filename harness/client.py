@@ -29,7 +29,7 @@ from harness.requesting import Requests
 from harness.sandbox import layers
 from harness.speed.measurement import Measurement
 from harness.speed.outcome import speed_result
-from harness.speed.plan import SpeedPlan, TimedSubmission
+from harness.speed.plan import PlannedSubmission, SpeedPlan
 from harness.speed.result import SpeedResult
 from harness.system.errors import UsageError
 from harness.system.futures import complete_from
@@ -192,7 +192,7 @@ class Client:
             request=replace(self._requests, seed=report.seed).request(
                 path, problem.path, cores=cores_each(self._jobs, self._jobs)
             ),
-            entries=(TimedSubmission(report.submission, path, precision),),
+            entries=(PlannedSubmission(report.submission, path, precision),),
             seconds=self._options.speed_seconds,
         )
         result: Future[SpeedResult] = Future()

@@ -29,14 +29,14 @@ _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 
 
 @dataclass(frozen=True)
-class Ready:
+class BuildTools:
     """The compilers that were found, and the harness's native libraries that were built."""
 
     toolchain: Toolchain
     libraries: Libraries
 
 
-def prepare(cache: Cache, gpu: CudaOfGpu | None = None) -> Ready:
+def prepare(cache: Cache, gpu: CudaOfGpu | None = None) -> BuildTools:
     """Find the compilers, test for disk space, and build and load the harness's native libraries.
 
     This takes a tenth of a second if all libraries are in the cache.
@@ -62,7 +62,7 @@ def prepare(cache: Cache, gpu: CudaOfGpu | None = None) -> Ready:
     except OSError as error:
         raise MachineError(_line(error)) from None
     _load(libraries.machine)
-    return Ready(toolchain, libraries)
+    return BuildTools(toolchain, libraries)
 
 
 def require_writable(folder: Path, variable: str) -> None:

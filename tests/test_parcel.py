@@ -17,7 +17,7 @@ from harness.engines.cluster.parcel import (
 )
 from harness.engines.cluster.software import Software, software
 from harness.evaluate import Request
-from harness.speed.plan import SpeedPlan, TimedSubmission
+from harness.speed.plan import PlannedSubmission, SpeedPlan
 from harness.system.errors import UsageError
 
 
@@ -58,7 +58,7 @@ def test_plan_travels_with_the_files_of_all_contenders(tmp_path: Path) -> None:
     (tmp_path / "conv.py").write_text("reference")
     paths = {name: tmp_path / name / "mine.py" for name in ("new", "old")}
     request = Request(paths["new"], tmp_path / "conv.py", "cuda", seed=7)
-    entries = tuple(TimedSubmission(name, path, "fp32") for name, path in paths.items())
+    entries = tuple(PlannedSubmission(name, path, "fp32") for name, path in paths.items())
     plan = SpeedPlan(request, entries, kinds=(), seconds=3.0, width=0.002)
     there = tmp_path / "there"
     found = unpack_plan(pack_plan(plan), lambda each: unpack(each, pack_readable(()), there))

@@ -32,12 +32,12 @@ from harness.simulator.hardware.properties import MAX_GRID, DeviceProperties
 from harness.simulator.layout.calls import (
     DEFAULT_STREAM,
     AllocateEntry,
-    Call,
     CopyEntry,
     FillEntry,
     MemoryEntry,
     Raised,
     RangeEntry,
+    RuntimeCall,
     WelcomeEntry,
 )
 from harness.simulator.layout.runtime import DeviceEntry, KernelEntry, LaunchEntry
@@ -124,34 +124,34 @@ class Calls:
         self.exceeds_grid = False
         self._findings: list[Finding] = []
         self._stream = DEFAULT_STREAM
-        self._answers: Mapping[Call, Callable[[bytes], bytes]] = {
-            Call.HELLO: self._hello,
-            Call.ALLOCATE: self._allocate,
-            Call.FREE: self._free,
-            Call.RELEASE: self._release,
-            Call.READ: self._read,
-            Call.WRITE: self._write,
-            Call.COPY: self._copy,
-            Call.FILL: self._fill,
-            Call.FIND: self._find,
-            Call.MEMORY: self._tell_memory,
-            Call.MODULE: self._module,
-            Call.PARAMETERS: self._parameters,
-            Call.LAUNCH: self._launch,
-            Call.SYMBOL: self._symbol,
-            Call.DESCRIBE: self._describe,
-            Call.ALLOW_SHARED: self._allow_shared,
-            Call.OCCUPANCY: self._occupancy,
-            Call.UNSUPPORTED: self._unsupported,
-            Call.LIBRARY: self._library,
-            Call.OPERATOR: self._operator,
-            Call.SEED: self._seed,
-            Call.STREAM: self._new_stream,
-            Call.END_STREAM: self._end_stream,
-            Call.RECORD: self._record_event,
-            Call.WAIT: self._wait,
-            Call.SYNCHRONIZE: self._synchronize,
-            Call.REWRITTEN: self._rewritten,
+        self._answers: Mapping[RuntimeCall, Callable[[bytes], bytes]] = {
+            RuntimeCall.HELLO: self._hello,
+            RuntimeCall.ALLOCATE: self._allocate,
+            RuntimeCall.FREE: self._free,
+            RuntimeCall.RELEASE: self._release,
+            RuntimeCall.READ: self._read,
+            RuntimeCall.WRITE: self._write,
+            RuntimeCall.COPY: self._copy,
+            RuntimeCall.FILL: self._fill,
+            RuntimeCall.FIND: self._find,
+            RuntimeCall.MEMORY: self._tell_memory,
+            RuntimeCall.MODULE: self._module,
+            RuntimeCall.PARAMETERS: self._parameters,
+            RuntimeCall.LAUNCH: self._launch,
+            RuntimeCall.SYMBOL: self._symbol,
+            RuntimeCall.DESCRIBE: self._describe,
+            RuntimeCall.ALLOW_SHARED: self._allow_shared,
+            RuntimeCall.OCCUPANCY: self._occupancy,
+            RuntimeCall.UNSUPPORTED: self._unsupported,
+            RuntimeCall.LIBRARY: self._library,
+            RuntimeCall.OPERATOR: self._operator,
+            RuntimeCall.SEED: self._seed,
+            RuntimeCall.STREAM: self._new_stream,
+            RuntimeCall.END_STREAM: self._end_stream,
+            RuntimeCall.RECORD: self._record_event,
+            RuntimeCall.WAIT: self._wait,
+            RuntimeCall.SYNCHRONIZE: self._synchronize,
+            RuntimeCall.REWRITTEN: self._rewritten,
         }
 
     def observe(self) -> tuple[Finding, ...]:
@@ -178,9 +178,9 @@ class Calls:
         """Execute a worker's call, or keep its work until something waits for it.
 
         Args:
-            number: Number of the call in `Call`.
+            number: Number of the call in `RuntimeCall`.
             stream: Number of the CUDA stream that the call is on.
-            data: The call's payload, as `Call` describes it.
+            data: The call's payload, as `RuntimeCall` describes it.
 
         Returns:
             The payload of the answer.
@@ -190,7 +190,7 @@ class Calls:
             Refused: The call failed; the worker gets the error as the answer.
         """
         try:
-            call = Call(number)
+            call = RuntimeCall(number)
         except ValueError:
             raise Malformed(f"an unknown call number {number}") from None
         self._stream = stream

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from harness.device.operator_names import held_by
 
 Worker = Literal["operator", "kernel", "copy"]
-WORKERS: tuple[Worker, ...] = get_args(Worker)
 
 FROM_HOST, TO_HOST, IN_MODULES = "from host", "to host", "in modules"
 """Names of copies; `IN_MODULES` counts loaded device code that was built in the same step."""

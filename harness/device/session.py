@@ -60,7 +60,7 @@ from harness.simulator.execution.chosen import AtRandom, Near
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.memory import OutOfDeviceMemory
 from harness.simulator.hardware.resources import Resources, parse_usage
-from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
+from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, RequestEntry, RuntimeCall
 from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.ptx.fatbinary import DeviceCode
 
@@ -160,7 +160,7 @@ class DeviceSession:
                 raise Malformed(f"a call of {request.size} bytes")
             data = self._received(request.size)
             error, answer = self._answered(request, data)
-            if request.call != Call.RELEASE:
+            if request.call != RuntimeCall.RELEASE:
                 self._worker.sendall(bytes(AnswerEntry(error, 0, len(answer))) + answer)
         except OSError:
             return False

@@ -30,7 +30,12 @@ from harness.simulator.hardware.errors import (
     UnsupportedCall,
 )
 from harness.simulator.hardware.fault import Fault
-from harness.simulator.hardware.limits import LaunchBounds, LaunchRequest, Limits, RefusedLaunch
+from harness.simulator.hardware.limits import (
+    LaunchBounds,
+    LaunchLimits,
+    LaunchRequest,
+    RefusedLaunch,
+)
 from harness.simulator.hardware.memory import Memory, NotAnAllocation, OutOfDeviceMemory
 from harness.simulator.hardware.properties import DEVICE
 from harness.simulator.hardware.resources import Resources
@@ -64,7 +69,7 @@ class _Module:
     code: DeviceCode
     loaded: LoadedModule
     usage: Mapping[str, Resources] | None = None
-    limits: dict[str, Limits] = field(default_factory=dict)
+    limits: dict[str, LaunchLimits] = field(default_factory=dict)
 
 
 class _Stopped(Exception):
@@ -358,10 +363,10 @@ class SimulatedDevice:
             raise NoSuchKernel(name)
         return kernels[name]
 
-    def _limits(self, number: int, name: str) -> Limits:
+    def _limits(self, number: int, name: str) -> LaunchLimits:
         module = self._modules[number]
         if name not in module.limits:
-            module.limits[name] = Limits(
+            module.limits[name] = LaunchLimits(
                 readable(name),
                 LaunchBounds.of(module.loaded.kernels[name]),
                 lambda: self._resources(module, name),

@@ -28,7 +28,7 @@ HEAD, BASE = "head", "base"
 _SHARP = 0.2
 
 
-class Evidence(Protocol):
+class SpeedEvidence(Protocol):
     """A method of comparing the speed of an old version (base) and a new version (head)."""
 
     def __call__(
@@ -82,8 +82,8 @@ class Measured:
         plan = speed_plan.SpeedPlan(
             request=self.request(Path(head.path), pair.problem.path),
             entries=(
-                speed_plan.TimedSubmission(HEAD, Path(head.path), head.precision),
-                speed_plan.TimedSubmission(BASE, Path(base.path), base.precision),
+                speed_plan.PlannedSubmission(HEAD, Path(head.path), head.precision),
+                speed_plan.PlannedSubmission(BASE, Path(base.path), base.precision),
             ),
             kinds=(),
             seconds=self.seconds,

@@ -16,7 +16,7 @@ from harness.evaluate import OnProgress, Request
 from harness.gate.before import RecordError
 from harness.gate.correctness import what_got_worse, what_is_wrong
 from harness.gate.decision import Change, Decision
-from harness.gate.evidence import Evidence
+from harness.gate.evidence import SpeedEvidence
 from harness.gate.plan import VersionPair
 from harness.gate.settings import Thresholds
 from harness.problems.discovery import Submission
@@ -77,7 +77,10 @@ class _EvaluatedPair:
 
 
 def decide(
-    pairs: Sequence[VersionPair], options: GateOptions, evidence: Evidence, thresholds: Thresholds
+    pairs: Sequence[VersionPair],
+    options: GateOptions,
+    evidence: SpeedEvidence,
+    thresholds: Thresholds,
 ) -> list[Decision]:
     """Evaluate every changed pair of versions, and return the decisions in the order of the pairs.
 
@@ -178,7 +181,7 @@ def _why_no_case(problem: Problem, case: CaseReport) -> str:
 
 
 def _decision(
-    sides: _EvaluatedPair, options: GateOptions, evidence: Evidence, thresholds: Thresholds
+    sides: _EvaluatedPair, options: GateOptions, evidence: SpeedEvidence, thresholds: Thresholds
 ) -> Decision:
     pair = sides.pair
     threshold = thresholds.of(pair.problem.name)
@@ -191,7 +194,7 @@ def _decision(
 
 
 def _change(
-    sides: _EvaluatedPair, options: GateOptions, evidence: Evidence, threshold: float
+    sides: _EvaluatedPair, options: GateOptions, evidence: SpeedEvidence, threshold: float
 ) -> tuple[Change, int | None]:
     """Return the outcome for a pair of versions, and the line number that causes it, if known."""
     pair, before = sides.pair, sides.pair.before

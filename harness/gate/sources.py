@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.gate.before import recorded
-from harness.gate.evidence import Evidence, Measured, Recorded, compare_counters
+from harness.gate.evidence import Measured, Recorded, SpeedEvidence, compare_counters
 from harness.gate.plan import GatePlan, VersionPair, in_tree, plan, unread
 from harness.gate.revision import Tree, VersionSnapshot, export
 from harness.gate.run import GateOptions
@@ -35,7 +35,7 @@ class GateComparison:
     title: str
     values: str
     plan: GatePlan
-    evidence: Evidence
+    evidence: SpeedEvidence
     notes: tuple[str, ...] = ()
 
 
@@ -141,7 +141,7 @@ def _renames(found: GatePlan) -> Iterator[str]:
         yield f"{new} replaces {old}, and is compared with it"
 
 
-def _evidence(options: GateOptions) -> Evidence:
+def _evidence(options: GateOptions) -> SpeedEvidence:
     if options.requests.device == "simulator":
         return compare_counters
     return Measured(options.measure, options.requests.request, _SECONDS)

@@ -20,8 +20,8 @@ from harness.problems.grid import OWN, Case
 from harness.problems.instance import ModelInstance
 from harness.problems.operations import ReferenceOperation, operations_of, operations_with
 from harness.problems.problem import Problem
-from harness.problems.values import Values, runs_for, values_for
-from harness.worker.device_worker import Called
+from harness.problems.values import CaseValues, runs_for, values_for
+from harness.worker.device_worker import ForwardOutcome
 from harness.worker.steps import ClaimedOutput
 
 _TENSOR = "torch.Tensor"
@@ -44,7 +44,7 @@ class Output:
     address: int
 
 
-def wrong_kind(called: Called, outputs: int | None) -> str | None:
+def wrong_kind(called: ForwardOutcome, outputs: int | None) -> str | None:
     """Return what is wrong with the type, number or memory of a call's outputs, or None.
 
     Args:
@@ -78,11 +78,11 @@ def _wrong(told: ClaimedOutput) -> str:
     return f"the output shares memory with {told.shares}" if told.shares else ""
 
 
-def _not_sent(called: Called) -> str | None:
+def _not_sent(called: ForwardOutcome) -> str | None:
     return None if called.values else "forward's output was not sent"
 
 
-def outputs_of(called: Called) -> Sequence[Output]:
+def outputs_of(called: ForwardOutcome) -> Sequence[Output]:
     """Return the outputs of a call that `wrong_kind` accepts.
 
     Raises:
@@ -126,7 +126,7 @@ class OwnWork:
 
     def judge(
         self,
-        called: Called,
+        called: ForwardOutcome,
         outputs: Sequence[Output],
         operands: Operands,
         *,
@@ -166,7 +166,7 @@ class OwnWork:
             )
         return judge_work(self.need, during, before, output, written, self._source)
 
-    def is_told_by_writers(self, values: Values, outputs: Sequence[Output]) -> bool:
+    def is_told_by_writers(self, values: CaseValues, outputs: Sequence[Output]) -> bool:
         """Return whether the kernels of a right submission must write at least one output element.
 
         If inputs of zeros give the same outputs, the kernels need not write any element. An example

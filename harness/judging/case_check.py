@@ -44,7 +44,7 @@ from harness.problems.runs import Weights
 from harness.problems.surroundings import move_for, multiprocessors_for
 from harness.problems.values import (
     Call,
-    Values,
+    CaseValues,
     calls_for,
     output_shapes,
     runs_for,
@@ -59,7 +59,7 @@ from harness.records.findings import describe_finding, failing_findings, merge_f
 from harness.records.report import CaseReport, not_run
 from harness.simulator.counters.totals import KernelProfile, Totals, totals
 from harness.simulator.native.bindings import UNWRITTEN
-from harness.worker.device_worker import Called, DeviceWorker, ForwardCall
+from harness.worker.device_worker import DeviceWorker, ForwardCall, ForwardOutcome
 from harness.worker.supervisor import WorkerFailure
 
 # The schedules of blocks and warps on the simulator for calls that repeat another one: with the
@@ -175,7 +175,7 @@ class CaseCheck:
         self._notes: list[str] = []
         self._wrong: WrongOutput | None = None
         self._other: WrongOutput | None = None
-        self._current: tuple[Call, Values] | None = None
+        self._current: tuple[Call, CaseValues] | None = None
         self._wrong_shape: tuple[int, ...] | None = None
         self._kernels: tuple[KernelProfile, ...] = ()
         self._limits: Mapping[Precision, float] = {}
@@ -310,7 +310,7 @@ class CaseCheck:
         self._findings += model.findings
         self._alike = self._conversation.match(first, model, lambda: unused_weights(self._problem))
 
-    def _forward(self, call: Call, values: Values) -> Called:
+    def _forward(self, call: Call, values: CaseValues) -> ForwardOutcome:
         """Make a forward call, without judging the outputs."""
         # Kernels are counted in calls that are judged, since a call that is not judged could do
         # less. A repeated call is counted too, since a submission that caches its outputs does less
@@ -362,7 +362,7 @@ class CaseCheck:
         return (*found, *kept)
 
     def _judge(
-        self, call: Call, values: Values, called: Called, digests: Mapping[str, str]
+        self, call: Call, values: CaseValues, called: ForwardOutcome, digests: Mapping[str, str]
     ) -> None:
         """Judge what a call has returned, and store what is wrong with it.
 
@@ -409,7 +409,7 @@ class CaseCheck:
     def _judge_output(
         self,
         call: Call,
-        values: Values,
+        values: CaseValues,
         number: int,
         output: Output,
         found: Sequence[Finding],
@@ -465,7 +465,7 @@ class CaseCheck:
         wrong = any(each.mismatch for each in self._comparisons.values())
         return wrong or bool(self._faults) or bool(failing_findings(self._findings))
 
-    def _takes(self, call: Call, values: Values, aside: Aside) -> bool:
+    def _takes(self, call: Call, values: CaseValues, aside: Aside) -> bool:
         """Make a call with inputs in another layout; return whether a further layout can be tried.
 
         If the submission's text promises to handle the layout, a wrong result fails the case.
@@ -498,7 +498,9 @@ class CaseCheck:
         self._notes.append(f"{WORDS[call.arrangement]}: {told}")
         return can_follow
 
-    def _takes_vast(self, call: Call, values: Values, aside: Aside, *, is_promised: bool) -> bool:
+    def _takes_vast(
+        self, call: Call, values: CaseValues, aside: Aside, *, is_promised: bool
+    ) -> bool:
         """Make a call with a vast input (`VAST`); return whether a further layout can be tried.
 
         The input or the output has at least 2^28 elements, of which memory holds only a few parts.
@@ -534,7 +536,7 @@ class CaseCheck:
             self._faults.append(f"{words}: {told}")
         return False
 
-    def _wrong_parts(self, call: Call, values: Values, called: Called) -> str | None:
+    def _wrong_parts(self, call: Call, values: CaseValues, called: ForwardOutcome) -> str | None:
         """Return what is wrong with the output of a call with a vast input (`VAST`), or None.
 
         Only a few parts of that output exist in memory, and only these are checked.
@@ -575,8 +577,8 @@ class CaseCheck:
     def _judge_work(
         self,
         call: Call,
-        values: Values,
-        called: Called,
+        values: CaseValues,
+        called: ForwardOutcome,
         outputs: Sequence[Output],
         found: Sequence[Finding],
         *,

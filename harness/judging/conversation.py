@@ -21,7 +21,7 @@ from harness.problems.one_namespace import shared_in
 from harness.problems.problem import Problem
 from harness.problems.surroundings import move_for, multiprocessors_for
 from harness.problems.values import initialisation_seed
-from harness.worker.device_worker import Called, Constructed, DeviceWorker, ForwardCall
+from harness.worker.device_worker import ConstructedModel, DeviceWorker, ForwardCall, ForwardOutcome
 from harness.worker.steps import Construct
 from harness.worker.supervisor import StepFailed
 
@@ -78,7 +78,7 @@ class Conversation:
         with self._faults(is_call=False):
             self._worker.import_submission(self._constants)
 
-    def construct(self, *, elements: int = 0) -> Constructed:
+    def construct(self, *, elements: int = 0) -> ConstructedModel:
         """Have the worker construct the model; raise as `import_submission` does.
 
         Args:
@@ -102,7 +102,7 @@ class Conversation:
         *,
         elements: int,
         seconds: float | None = None,
-    ) -> Called:
+    ) -> ForwardOutcome:
         """Have the worker call the model; raise as `import_submission` does.
 
         Args:
@@ -134,7 +134,7 @@ class Conversation:
     def match(
         self,
         weights: Mapping[str, Tensor],
-        constructed: Constructed,
+        constructed: ConstructedModel,
         unused: Callable[[], Collection[str]],
     ) -> bool:
         """Find ModelNew's parameter for each of the reference's weights.

@@ -18,7 +18,7 @@ from harness.problems.grid import Case
 from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem
 from harness.problems.runs import Run
-from harness.problems.values import Values
+from harness.problems.values import CaseValues
 from harness.records.comparison import Comparison, Mismatch
 
 # The oracle keeps about four float64 tensors of the output's size at a time.
@@ -29,7 +29,7 @@ def judge(
     problem: Problem,
     case: Case,
     run: Run,
-    values: Values,
+    values: CaseValues,
     actual: Tensor,
     device: torch.device,
     *,
@@ -72,7 +72,7 @@ def judge_with_bits(
     problem: Problem,
     case: Case,
     run: Run,
-    values: Values,
+    values: CaseValues,
     actual: Tensor,
     device: torch.device,
     *,
@@ -114,7 +114,7 @@ def judge_with_bits(
     return (replace(comparison, precision=class_of(found)) if found else comparison), found
 
 
-def _is_sliced(problem: Problem, values: Values, actual: Tensor) -> bool:
+def _is_sliced(problem: Problem, values: CaseValues, actual: Tensor) -> bool:
     """Return whether the output is so large that the oracle computes it in slices of the batch."""
     rows = values.inputs[0].shape[:1] if values.inputs else torch.Size()
     can_be_sliced = problem.family.rows_are_independent and rows and actual.shape[:1] == rows

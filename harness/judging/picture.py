@@ -19,7 +19,7 @@ from harness.problems.bounds import Expected
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
 from harness.problems.runs import Run
-from harness.problems.values import Values
+from harness.problems.values import CaseValues
 from harness.records.picture import CODES, LEVELS, Element, Picture, Rows, View
 
 MOST_ROWS, MOST_COLUMNS = 32, 96
@@ -59,7 +59,7 @@ class WrongOutput:
     """
 
     run: Run
-    values: Values
+    values: CaseValues
     actual: Tensor
     unwritten: Tensor | None
     has_gaps: bool

@@ -12,7 +12,7 @@ from harness.judging.oracle import expected
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
 from harness.problems.runs import Run
-from harness.problems.values import Values
+from harness.problems.values import CaseValues
 from harness.problems.vast import Vast
 from harness.records.comparison import Comparison
 from harness.simulator.native.bindings import UNWRITTEN
@@ -42,7 +42,7 @@ def judge_parts(
     problem: Problem,
     case: Case,
     run: Run,
-    values: Values,
+    values: CaseValues,
     output: Output,
     *,
     with_limits: bool = False,

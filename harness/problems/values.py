@@ -37,7 +37,7 @@ _CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class Values:
+class CaseValues:
     """The weights and inputs of a run.
 
     Attributes:
@@ -233,7 +233,7 @@ def values_for(
     run: Run,
     weights: Mapping[str, Tensor] | None = None,
     device: torch.device = _CPU,
-) -> Values:
+) -> CaseValues:
     """Return a run's weights and inputs.
 
     Args:
@@ -256,7 +256,7 @@ def values_for(
     else:
         generator = Generator(device).manual_seed(seed)
         inputs = drawn_alike(case, run.distribution, generator, problem.family.largest_exact(case))
-    return Values(weights, inputs)
+    return CaseValues(weights, inputs)
 
 
 def output_shapes(problem: Problem, case: Case) -> tuple[tuple[int, ...], ...]:
@@ -296,7 +296,7 @@ def values_of_call(
     call: Call,
     weights: Mapping[str, Tensor] | None = None,
     device: torch.device = _CPU,
-) -> Values:
+) -> CaseValues:
     """Return a call's weights and inputs: those of its run, changed as the call's kind says.
 
     For a very large input (vast.py), the inputs are the parts that exist in memory. `weights` and

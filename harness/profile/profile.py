@@ -17,7 +17,7 @@ from harness.records.findings import describe_finding, failing_findings, merge_f
 from harness.simulator.counters.counters import AccessCounts, BranchCounts, KernelCounters
 from harness.simulator.counters.totals import KernelProfile
 from harness.simulator.lowering.program import COPY
-from harness.worker.device_worker import Called, DeviceWorker, ForwardCall
+from harness.worker.device_worker import DeviceWorker, ForwardCall, ForwardOutcome
 from harness.worker.supervisor import WorkerFailure
 
 SCHEMA = 3
@@ -95,7 +95,7 @@ def profile(request: Request, problem: Problem, submission: Submission) -> Profi
     )
 
 
-def _run(conversation: Conversation, problem: Problem, case: Case) -> Called:
+def _run(conversation: Conversation, problem: Problem, case: Case) -> ForwardOutcome:
     values = values_for(problem, case, runs_for(problem)[0])
     conversation.import_submission()
     conversation.construct(elements=sum(weight.numel() for weight in values.weights.values()))
@@ -103,7 +103,7 @@ def _run(conversation: Conversation, problem: Problem, case: Case) -> Called:
 
 
 @dataclass(frozen=True)
-class Remark:
+class CostRemark:
     """One line of text about an avoidable cost of a kernel.
 
     `cost` is a rough estimate that only orders the remarks. It counts avoidable memory sectors,
@@ -124,7 +124,7 @@ def remarks(kernels: Sequence[KernelProfile], most: int = 3) -> tuple[str, ...]:
 # Four costs are reported: uncoalesced global accesses, bank conflicts, idle lanes, and spills. The
 # first two compare a count with the least that the same bytes need. So an access that cannot be
 # improved is not reported.
-def _remarks(kernel: KernelProfile) -> Iterator[Remark]:
+def _remarks(kernel: KernelProfile) -> Iterator[CostRemark]:
     counters = kernel.counters
     by_line: dict[tuple[Any, ...], list[AccessCounts]] = {}
     for access in counters.accesses:
@@ -136,13 +136,13 @@ def _remarks(kernel: KernelProfile) -> Iterator[Remark]:
     yield from _of_idle_lanes(counters)
     if kernel.resources and kernel.resources.spill_load_bytes:
         spilled = kernel.resources.spill_load_bytes
-        yield Remark(
+        yield CostRemark(
             sum(counters.warp_instructions.values()) / 10,
             f"{counters.kernel}: {spilled} bytes of registers are spilled to local memory",
         )
 
 
-def _of_sectors(accesses: Sequence[AccessCounts]) -> Iterator[Remark]:
+def _of_sectors(accesses: Sequence[AccessCounts]) -> Iterator[CostRemark]:
     sectors, ideal = (sum(getattr(a, n) for a in accesses) for n in ("sectors", "ideal_sectors"))
     if sectors < 1.5 * ideal or not ideal:
         return
@@ -153,20 +153,20 @@ def _of_sectors(accesses: Sequence[AccessCounts]) -> Iterator[Remark]:
     if len(strides) == 1 and None not in strides:
         does = {"load": "read", COPY: "copy"}.get(first.kind, "write")
         why = f"neighbouring threads {does} {abs(strides.pop() or 0)} bytes apart"
-    yield Remark(
+    yield CostRemark(
         sectors - ideal,
         f"global {_several(first)}: {sectors / requests:.3g} sectors per request, "
         f"{ideal / requests:.3g} would do: {why}, {_place(first)}",
     )
 
 
-def _of_conflicts(accesses: Sequence[AccessCounts]) -> Iterator[Remark]:
+def _of_conflicts(accesses: Sequence[AccessCounts]) -> Iterator[CostRemark]:
     needed, ideal = (
         sum(getattr(a, n) for a in accesses) for n in ("wavefronts", "ideal_wavefronts")
     )
     if needed >= 1.5 * ideal > 0:
         first = accesses[0]
-        yield Remark(
+        yield CostRemark(
             needed - ideal,
             f"shared {_several(first)}: {needed / ideal:.3g}-way bank conflicts at {_place(first)}",
         )
@@ -176,7 +176,7 @@ def _several(access: AccessCounts) -> str:
     return "asynchronous copies" if access.kind == COPY else f"{access.kind}s"
 
 
-def _of_idle_lanes(counters: KernelCounters) -> Iterator[Remark]:
+def _of_idle_lanes(counters: KernelCounters) -> Iterator[CostRemark]:
     lanes = counters.lanes_per_instruction
     # Up to a quarter of the lanes may idle without a remark.
     if lanes > 24:
@@ -189,7 +189,7 @@ def _of_idle_lanes(counters: KernelCounters) -> Iterator[Remark]:
     else:
         x, y, z = counters.block
         why = f"blocks of {x * y * z} threads do not fill their warps"
-    yield Remark(turns, f"{1 - lanes / 32:.0%} of the lanes idle in {counters.kernel}: {why}")
+    yield CostRemark(turns, f"{1 - lanes / 32:.0%} of the lanes idle in {counters.kernel}: {why}")
 
 
 def _place(where: AccessCounts | BranchCounts) -> str:

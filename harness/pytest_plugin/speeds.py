@@ -14,7 +14,7 @@ from harness.records.report import Report
 from harness.speed import result as results
 from harness.speed.contender import ContenderError
 from harness.speed.outcome import speed_result
-from harness.speed.plan import SpeedPlan, TimedSubmission
+from harness.speed.plan import PlannedSubmission, SpeedPlan
 from harness.speed.result import SpeedResult, Timing
 
 Say = Callable[[str], None]
@@ -89,7 +89,7 @@ class SpeedSession:
             return None
         return SpeedPlan(
             request=request,
-            entries=(TimedSubmission(report.submission, request.submission, report.precision),),
+            entries=(PlannedSubmission(report.submission, request.submission, report.precision),),
             seconds=self._seconds,
         )
 

@@ -21,7 +21,7 @@ from harness.problems.grid import Case
 from harness.problems.problem import Problem
 from harness.problems.values import unused_weights
 from harness.worker.baseline_worker import BaselineWorker
-from harness.worker.device_worker import Called, ForwardCall
+from harness.worker.device_worker import ForwardCall, ForwardOutcome
 from harness.worker.steps import Time
 from harness.worker.supervisor import StepFailed
 
@@ -119,7 +119,7 @@ class TimedSubmission:
         return Sample(called.evidence.milliseconds, output.value, tuple(findings))
 
     def _judged(
-        self, called: Called, output: Output, inputs: Sequence[Tensor]
+        self, called: ForwardOutcome, output: Output, inputs: Sequence[Tensor]
     ) -> Sequence[Finding]:
         # Every timed call is judged, so that no call can skip the work that a checked call does.
         operands = Operands.of(inputs, self._given_weights)

@@ -12,7 +12,7 @@ from harness.records.comparison import Precision
 
 
 @dataclass(frozen=True)
-class TimedSubmission:
+class PlannedSubmission:
     """A submission to be timed.
 
     Attributes:
@@ -44,7 +44,7 @@ class SpeedPlan:
     """
 
     request: Request
-    entries: tuple[TimedSubmission, ...]
+    entries: tuple[PlannedSubmission, ...]
     kinds: tuple[BaselineKind, ...] = BASELINE_KINDS
     seconds: float = SPEED_SECONDS
     width: float = 0.01

@@ -27,7 +27,7 @@ from harness.problems.families.interfaces import LinearMap
 from harness.problems.grid import Case
 from harness.problems.problem import Problem
 from harness.problems.runs import Run
-from harness.problems.values import Values
+from harness.problems.values import CaseValues
 from harness.records.comparison import Comparison, Precision
 
 _DEVIATIONS = 8.0
@@ -100,5 +100,5 @@ class FullCheck:
 
     def comparison(self, inputs: tuple[Tensor, ...], output: Tensor) -> Comparison:
         """Compare each element of an output with the oracle's, by the error bounds of a check."""
-        values = Values(self.weights, inputs)
+        values = CaseValues(self.weights, inputs)
         return judge(self.problem, self.case, _RUN, values, output, self.device)

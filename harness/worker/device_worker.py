@@ -120,7 +120,7 @@ class ForwardCall:
 
 
 @dataclass(frozen=True)
-class Constructed:
+class ConstructedModel:
     """A model that a worker has constructed.
 
     Attributes:
@@ -133,7 +133,7 @@ class Constructed:
 
 
 @dataclass(frozen=True)
-class Called:
+class ForwardOutcome:
     """The outcome of a forward call.
 
     Attributes:
@@ -272,7 +272,7 @@ class DeviceWorker(Worker):
         """
         self._step(Import(constants), seconds=seconds)
 
-    def construct(self, asked: Construct, most_bytes: int = MAX_TENSOR_BYTES) -> Constructed:
+    def construct(self, asked: Construct, most_bytes: int = MAX_TENSOR_BYTES) -> ConstructedModel:
         """Have the worker construct the model.
 
         Args:
@@ -289,7 +289,7 @@ class DeviceWorker(Worker):
         # The next message may overwrite tensors on a GPU.
         values = (tensor.cpu() for tensor in tensors[::2])
         found = fewer([*(each.finding for each in constructed.findings), *evidence.findings])
-        return Constructed(dict(zip(constructed.names, values, strict=True)), found)
+        return ConstructedModel(dict(zip(constructed.names, values, strict=True)), found)
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> Sequence[Work]:
         """Have the worker overwrite parameters and buffers, by name; return the device's work."""
@@ -304,7 +304,7 @@ class DeviceWorker(Worker):
         inputs: Sequence[Tensor],
         most_bytes: int = MAX_TENSOR_BYTES,
         seconds: float | None = None,
-    ) -> Called:
+    ) -> ForwardOutcome:
         """Have the worker call the model.
 
         Args:
@@ -329,7 +329,7 @@ class DeviceWorker(Worker):
         asked = Forward(stored.places, how.is_last)
         returned, evidence = self._step(asked, begin, doing, limit)
         findings = fewer([*(each.finding for each in returned.findings), *evidence.findings])
-        called = Called(
+        called = ForwardOutcome(
             returned.kind, returned.outputs, (), (), "", findings, evidence.before, evidence
         )
         places = [each.place for each in returned.outputs if each.place]

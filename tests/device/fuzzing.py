@@ -23,7 +23,7 @@ from harness.device.simulated import Simulator
 from harness.device.simulated_memory import SimulatedMemory
 from harness.device.values import Malformed
 from harness.sandbox.limits import Limits
-from harness.simulator.layout.calls import DEFAULT_STREAM, HOST, Call, TensorEntry, Value
+from harness.simulator.layout.calls import DEFAULT_STREAM, HOST, RuntimeCall, TensorEntry, Value
 from harness.simulator.layout.runtime import LaunchEntry
 from harness.simulator.layout.scalar_types import DTYPES
 from harness.simulator.native.library import build_machine_library
@@ -75,7 +75,9 @@ class Hostile:
         """Return a random call: its number and its bytes."""
         if self.draw.random() < 0.02:
             return self.draw.randrange(64), self.draw.randbytes(self.draw.randrange(200))
-        call = self.draw.choice([*Call, Call.OPERATOR, Call.OPERATOR, Call.OPERATOR])
+        call = self.draw.choice(
+            [*RuntimeCall, RuntimeCall.OPERATOR, RuntimeCall.OPERATOR, RuntimeCall.OPERATOR]
+        )
         data = self._maker(call)()
         if self.draw.random() < 0.1:
             data = self._mutated(data)
@@ -87,36 +89,37 @@ class Hostile:
 
     def heard(self, call: int, answer: bytes) -> None:
         """Remember the addresses, streams and tickets of an answer."""
-        if call == Call.STREAM and len(answer) == 8:
+        if call == RuntimeCall.STREAM and len(answer) == 8:
             self.streams = [*self.streams[-5:], *struct.unpack("<Q", answer)]
-        if call == Call.RECORD and len(answer) == 8:
+        if call == RuntimeCall.RECORD and len(answer) == 8:
             self.tickets = [*self.tickets[-20:], *struct.unpack("<Q", answer)]
-        if call == Call.ALLOCATE and len(answer) == 8:
+        if call == RuntimeCall.ALLOCATE and len(answer) == 8:
             self.addresses = [*self.addresses[-40:], struct.unpack("<Q", answer)[0]]
 
-    def _maker(self, call: Call) -> Callable[[], bytes]:
+    def _maker(self, call: RuntimeCall) -> Callable[[], bytes]:
         numbers = {
-            Call.ALLOCATE: 2, Call.FREE: 1, Call.RELEASE: 1, Call.READ: 2, Call.COPY: 3,
-            Call.FILL: 3, Call.FIND: 1, Call.MEMORY: 1, Call.SEED: 1,
+            RuntimeCall.ALLOCATE: 2, RuntimeCall.FREE: 1, RuntimeCall.RELEASE: 1,
+            RuntimeCall.READ: 2, RuntimeCall.COPY: 3, RuntimeCall.FILL: 3,
+            RuntimeCall.FIND: 1, RuntimeCall.MEMORY: 1, RuntimeCall.SEED: 1,
         }  # fmt: skip
         if call in numbers:
             return lambda: b"".join(self._number() for _ in range(numbers[call]))
-        if call == Call.RECORD:
+        if call == RuntimeCall.RECORD:
             return bytes
-        if call in (Call.WAIT, Call.SYNCHRONIZE):
+        if call in (RuntimeCall.WAIT, RuntimeCall.SYNCHRONIZE):
             return lambda: struct.pack("<Q", self.draw.choice((0, 1, *self.tickets)))
-        if call == Call.END_STREAM:
+        if call == RuntimeCall.END_STREAM:
             return lambda: struct.pack("<Q", self.draw.choice((1, *self.streams)))
-        if call == Call.STREAM:
+        if call == RuntimeCall.STREAM:
             return self._small
-        if call == Call.WRITE:
+        if call == RuntimeCall.WRITE:
             return lambda: self._number() + self.draw.randbytes(self.draw.randrange(64))
-        if call in (Call.LAUNCH, Call.OCCUPANCY):
+        if call in (RuntimeCall.LAUNCH, RuntimeCall.OCCUPANCY):
             size = ctypes.sizeof(LaunchEntry)
             return lambda: self._small() + self.draw.randbytes(size) + b"kernel\0" + self._small()
-        if call == Call.OPERATOR:
+        if call == RuntimeCall.OPERATOR:
             return self._operator
-        if call == Call.MODULE:
+        if call == RuntimeCall.MODULE:
             return lambda: struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 64) + self.draw.randbytes(64)
         return lambda: self._small() + self.draw.randbytes(self.draw.randrange(24))
 

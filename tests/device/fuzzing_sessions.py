@@ -23,7 +23,7 @@ from harness.device.place import Place
 from harness.device.process import DeviceClient, DeviceProcess
 from harness.device.requests import Begin, End, FindLeaks, FindLines, PutInputs, PutWeights
 from harness.messages.channel import Disconnected
-from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, Call, RequestEntry
+from harness.simulator.layout.calls import MOST_BYTES, AnswerEntry, RequestEntry, RuntimeCall
 from harness.simulator.native.library import build_machine_library
 from tests.device.conversing import ask, put, read, received
 from tests.device.fuzzing import Hostile, operators
@@ -63,7 +63,7 @@ class Worker:
         if size > len(data) or kind > 0.99:
             # A device waits for the rest of a call until the worker's deadline.
             self._socket.shutdown(socket.SHUT_WR)
-        if call != Call.RELEASE:
+        if call != RuntimeCall.RELEASE:
             self._hear(call)
 
     def _hear(self, call: int) -> None:

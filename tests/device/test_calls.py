@@ -21,10 +21,10 @@ from harness.messages.channel import Disconnected
 from harness.simulator.layout.calls import (
     AllocateEntry,
     AnswerEntry,
-    Call,
     MemoryEntry,
     RangeEntry,
     RequestEntry,
+    RuntimeCall,
     TensorEntry,
     Value,
 )
@@ -83,8 +83,8 @@ def test_devices_of_one_process_do_not_see_each_other(
     one, other = devices
     (place,) = put(one, torch.arange(4.0))
     there = RangeEntry(place.address, 16)
-    assert call(one.worker_socket, Call.READ, bytes(there))[0] == 0
-    assert call(other.worker_socket, Call.READ, bytes(there)) == (1, b"")
+    assert call(one.worker_socket, RuntimeCall.READ, bytes(there))[0] == 0
+    assert call(other.worker_socket, RuntimeCall.READ, bytes(there)) == (1, b"")
     assert read(one, place)[1][0].tolist() == [0, 1, 2, 3]
     assert read(other, place)[0].wrong
     done = [end(device).during for device in devices]
@@ -97,10 +97,10 @@ def test_worker_is_answered_in_steps_alone(devices: tuple[DeviceClient, DeviceCl
     The call then belongs to the record of the step that `begin` has started.
     """
     device, _ = devices
-    _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
+    _, data = call(device.worker_socket, RuntimeCall.ALLOCATE, bytes(AllocateEntry(64, 0)))
     place = Place(int.from_bytes(data, "little"), (16,), (1,), 6)
     end(device)
-    write = bytes(RequestEntry(Call.WRITE, 0, 72)) + data + bytes(range(64))
+    write = bytes(RequestEntry(RuntimeCall.WRITE, 0, 72)) + data + bytes(range(64))
     device.worker_socket.sendall(write)
     for _ in range(2):
         writers = read(device, place)[1][1]
@@ -118,12 +118,18 @@ def test_numbers_in_messages_are_counted(devices: tuple[DeviceClient, DeviceClie
     there = TensorEntry(place.address, place.dtype, 0, 0)
     one = bytes([Value.TENSOR]) + bytes(there)
     ask(device, Begin())
-    told = call(device.worker_socket, Call.OPERATOR, operator("_local_scalar_dense", "", one))
+    told = call(
+        device.worker_socket, RuntimeCall.OPERATOR, operator("_local_scalar_dense", "", one)
+    )
     assert told == (0, struct.pack("<Bd", Value.REAL, 3.5))
     here = bytes([Value.HOST_TENSOR]) + bytes(TensorEntry(0, 6, 0, 0)) + struct.pack("<f", 2)
     scale = struct.pack("<Bq", Value.INTEGER, 1000)
     assert (
-        call(device.worker_socket, Call.OPERATOR, operator("add", "Tensor", one + here + scale))[0]
+        call(
+            device.worker_socket,
+            RuntimeCall.OPERATOR,
+            operator("add", "Tensor", one + here + scale),
+        )[0]
         == 0
     )
     during = end(device).during
@@ -149,8 +155,8 @@ def test_inputs_stay_until_the_judge_lets_them_go(
     device, _ = devices
     (place,) = put(device, torch.ones(4))
     address = place.address.to_bytes(8, "little")
-    assert call(device.worker_socket, Call.FREE, address)[0] == 0
-    call(device.worker_socket, Call.WRITE, address + bytes(16))
+    assert call(device.worker_socket, RuntimeCall.FREE, address)[0] == 0
+    call(device.worker_socket, RuntimeCall.WRITE, address + bytes(16))
     assert read(device, place)[1][0].tolist() == [0, 0, 0, 0]
     told = end(device)
     assert told.during[0].name == "from host"
@@ -168,7 +174,7 @@ def test_memory_of_an_input_within_it_is_given_back(
     device, _ = devices
 
     def live_bytes() -> int:
-        _, data = call(device.worker_socket, Call.MEMORY, bytes(8))
+        _, data = call(device.worker_socket, RuntimeCall.MEMORY, bytes(8))
         return MemoryEntry.from_buffer_copy(data).live
 
     before = live_bytes()
@@ -176,10 +182,10 @@ def test_memory_of_an_input_within_it_is_given_back(
     assert live_bytes() > before
     address = place.address.to_bytes(8, "little")
     if is_freed_first:
-        call(device.worker_socket, Call.FREE, address)
+        call(device.worker_socket, RuntimeCall.FREE, address)
     put(device)
     if not is_freed_first:
-        call(device.worker_socket, Call.FREE, address)
+        call(device.worker_socket, RuntimeCall.FREE, address)
     assert live_bytes() == before
 
 
@@ -188,7 +194,7 @@ def test_module_that_nobody_built_is_not_loaded(
 ) -> None:
     """The device loads only a module whose digest the trusted side has sent."""
     device, _ = devices
-    error, _ = call(device.worker_socket, Call.MODULE, b"\x50\xed\x55\xba" + bytes(60))
+    error, _ = call(device.worker_socket, RuntimeCall.MODULE, b"\x50\xed\x55\xba" + bytes(60))
     assert error == 801
     failure = end(device).failure
     assert failure is not None
@@ -200,10 +206,10 @@ def test_module_that_nobody_built_is_not_loaded(
     "message",
     [
         bytes(RequestEntry(99, 0, 0)),
-        bytes(RequestEntry(Call.WRITE, 0, 1 << 62)),
-        bytes(RequestEntry(Call.ALLOCATE, 0, 3)) + b"abc",
-        bytes(RequestEntry(Call.OPERATOR, 0, 1)) + b"\xff",
-        bytes(RequestEntry(Call.LAUNCH, 0, 8)) + bytes(8),
+        bytes(RequestEntry(RuntimeCall.WRITE, 0, 1 << 62)),
+        bytes(RequestEntry(RuntimeCall.ALLOCATE, 0, 3)) + b"abc",
+        bytes(RequestEntry(RuntimeCall.OPERATOR, 0, 1)) + b"\xff",
+        bytes(RequestEntry(RuntimeCall.LAUNCH, 0, 8)) + bytes(8),
     ],
 )
 def test_what_is_no_call_ends_the_conversation(
@@ -221,7 +227,7 @@ def test_place_outside_of_an_allocation_is_no_tensor(
 ) -> None:
     """A request to read a tensor that is not inside one allocation is answered with a reason."""
     device, _ = devices
-    _, data = call(device.worker_socket, Call.ALLOCATE, bytes(AllocateEntry(64, 0)))
+    _, data = call(device.worker_socket, RuntimeCall.ALLOCATE, bytes(AllocateEntry(64, 0)))
     address = int.from_bytes(data, "little")
     for place in (
         Place(address, (17,), (1,), 6),

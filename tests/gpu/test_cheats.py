@@ -14,7 +14,7 @@ from harness.evaluate import Request
 from harness.records.report import Report
 from harness.speed.contender import ContenderError
 from harness.speed.measure import measure
-from harness.speed.plan import SpeedPlan, TimedSubmission
+from harness.speed.plan import PlannedSubmission, SpeedPlan
 from harness.worker.supervisor import Deadlines
 from tests.adversarial.expected import CHEATS, HONEST, text_of
 from tests.support import ROOT, request_for
@@ -71,7 +71,7 @@ def told_by_timing(reference: Path, report: Report) -> str:
     assert report.precision is not None
     plan = SpeedPlan(
         request=asked,
-        entries=(TimedSubmission(report.submission, asked.submission, report.precision),),
+        entries=(PlannedSubmission(report.submission, asked.submission, report.precision),),
         kinds=("eager",),
         seconds=1.0,
     )

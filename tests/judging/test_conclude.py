@@ -14,7 +14,7 @@ from harness.judging.picture import WrongOutput
 from harness.problems.configuration import ConstructorCall
 from harness.problems.grid import Case
 from harness.problems.runs import Run
-from harness.problems.values import Values
+from harness.problems.values import CaseValues
 from harness.records.coverage import Coverage
 from harness.records.report import Verdict, not_run
 
@@ -75,7 +75,7 @@ def no_numbers(unwritten: Tensor) -> CaseOutcome:
     """Return the outcome of a failed case whose output is four NaN, some of them unwritten."""
     wrong = WrongOutput(
         Run("uniform", "uniform", "A"),
-        Values({}, ()),
+        CaseValues({}, ()),
         torch.full((1, 1, 4), torch.nan),
         unwritten.view(1, 1, 4),
         has_gaps=False,

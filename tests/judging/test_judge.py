@@ -16,7 +16,7 @@ from harness.problems.discovery import discover
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem, load
 from harness.problems.runs import Run
-from harness.problems.values import Values, runs_for, values_for
+from harness.problems.values import CaseValues, runs_for, values_for
 from harness.records.comparison import Precision
 from tests.support import REFERENCE, SUBMISSIONS
 
@@ -30,7 +30,7 @@ def sliced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def right() -> tuple[Problem, Case, Run, Values, torch.Tensor]:
+def right() -> tuple[Problem, Case, Run, CaseValues, torch.Tensor]:
     """Return a case of batch 3, its values, and its right output."""
     problem = load(REFERENCE / "conv_transpose1d.py")
     (submission,) = discover([SUBMISSIONS / "grouped_bias.py"]).submissions
@@ -42,7 +42,7 @@ def right() -> tuple[Problem, Case, Run, Values, torch.Tensor]:
 
 
 def test_slices_agree_with_the_whole(
-    right: tuple[Problem, Case, Run, Values, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+    right: tuple[Problem, Case, Run, CaseValues, torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The comparison of an output is the same in one piece and in slices."""
     problem, case, run, values, output = right
@@ -54,7 +54,7 @@ def test_slices_agree_with_the_whole(
 
 @pytest.mark.usefixtures("sliced")
 def test_wrong_element_is_placed_in_the_whole(
-    right: tuple[Problem, Case, Run, Values, torch.Tensor],
+    right: tuple[Problem, Case, Run, CaseValues, torch.Tensor],
 ) -> None:
     """The first wrong index counts from the start of the batch, not from the start of a slice."""
     problem, case, run, values, output = right
@@ -68,7 +68,7 @@ def test_wrong_element_is_placed_in_the_whole(
 
 @pytest.mark.usefixtures("sliced")
 def test_loosest_slice_decides_the_class(
-    right: tuple[Problem, Case, Run, Values, torch.Tensor],
+    right: tuple[Problem, Case, Run, CaseValues, torch.Tensor],
 ) -> None:
     """If one row of an output has bfloat16 precision, the whole output has that class."""
     problem, case, run, values, output = right
@@ -78,7 +78,7 @@ def test_loosest_slice_decides_the_class(
 
 
 @pytest.mark.usefixtures("sliced")
-def test_wrong_shape_is_told(right: tuple[Problem, Case, Run, Values, torch.Tensor]) -> None:
+def test_wrong_shape_is_told(right: tuple[Problem, Case, Run, CaseValues, torch.Tensor]) -> None:
     """An output that is too long fails with a message about the shape, in slices, too."""
     problem, case, run, values, output = right
     found = judge(problem, case, run, values, torch.cat([output, output], -1), CPU)

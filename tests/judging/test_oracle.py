@@ -15,7 +15,7 @@ from harness.problems.families.conv_transpose1d.sizes import Convolution
 from harness.problems.grid import Case, cases_for
 from harness.problems.problem import Problem, load
 from harness.problems.runs import Run
-from harness.problems.values import Values, runs_for, values_for
+from harness.problems.values import CaseValues, runs_for, values_for
 from tests.support import REFERENCE
 
 ANY = Submission(
@@ -46,7 +46,7 @@ def compute(case: Case, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tenso
     )
 
 
-def operands(values: Values) -> tuple[Tensor, Tensor, Tensor | None]:
+def operands(values: CaseValues) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return input, weight and bias of a convolution."""
     weights = values.weights
     return (
@@ -75,13 +75,13 @@ def unchanged(x: Tensor) -> Tensor:
     return x
 
 
-def rounded(case: Case, values: Values, to: Callable[[Tensor], Tensor]) -> Tensor:
+def rounded(case: Case, values: CaseValues, to: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the float32 output of a case whose operands were rounded by `to`."""
     x, weight, bias = operands(values)
     return compute(case, to(x), to(weight), bias)
 
 
-def everything(problem: Problem, cases: tuple[Case, ...]) -> Iterator[tuple[Case, Run, Values]]:
+def everything(problem: Problem, cases: tuple[Case, ...]) -> Iterator[tuple[Case, Run, CaseValues]]:
     """Yield each case with each run (set of inputs and weights) and the run's values."""
     for case in cases:
         for run in runs_for(problem):
@@ -274,7 +274,7 @@ def get_init_inputs():
 """
 
 
-def other(tmp_path: Path, result: str) -> tuple[Problem, Case, Values]:
+def other(tmp_path: Path, result: str) -> tuple[Problem, Case, CaseValues]:
     """Return a reference whose forward returns `result`, a case of it, and values."""
     path = tmp_path / "other.py"
     path.write_text(OTHER.format(result=result))

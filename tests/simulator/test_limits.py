@@ -14,8 +14,8 @@ from harness.compiler.toolchain import find_c_compiler, find_cuda_compiler, find
 from harness.simulator.hardware.cuda_error import CudaError
 from harness.simulator.hardware.limits import (
     LaunchBounds,
+    LaunchLimits,
     LaunchRequest,
-    Limits,
     RefusedLaunch,
     check_launch,
     max_threads,
@@ -98,13 +98,13 @@ def test_registers_are_ptxass(tmp_path: Path, options: tuple[str, ...], most: in
     assert (resources.spill_store_bytes > 0) is bool(options)
 
 
-def limits(registers: int = 32, shared: int = 0, **bounds: object) -> Limits:
+def limits(registers: int = 32, shared: int = 0, **bounds: object) -> LaunchLimits:
     """Return the limits of a kernel with these registers a thread and bytes of shared memory.
 
     `bounds` are fields of `LaunchBounds`.
     """
     resources = Resources(registers, 0, 0, 0, shared)
-    return Limits("k", LaunchBounds(**bounds), lambda: resources, lambda: shared)  # type: ignore[arg-type]
+    return LaunchLimits("k", LaunchBounds(**bounds), lambda: resources, lambda: shared)  # type: ignore[arg-type]
 
 
 def request(threads: int, *, blocks: int = 1, cooperative: bool = False) -> LaunchRequest:
@@ -155,7 +155,9 @@ def request(threads: int, *, blocks: int = 1, cooperative: bool = False) -> Laun
         ),
     ],
 )
-def test_refusals(kernel: Limits, launch: LaunchRequest, error: CudaError, words: str) -> None:
+def test_refusals(
+    kernel: LaunchLimits, launch: LaunchRequest, error: CudaError, words: str
+) -> None:
     """A refused launch has CUDA's error, and a message with the requested value and the limit."""
     with pytest.raises(RefusedLaunch) as caught:
         check_launch(kernel, launch)
@@ -173,7 +175,7 @@ def test_refusals(kernel: Limits, launch: LaunchRequest, error: CudaError, words
         (limits(shared=3000), LaunchRequest((1, 1, 1), (32, 1, 1), 60000, 60000, False)),
     ],
 )
-def test_what_just_fits_is_launched(kernel: Limits, launch: LaunchRequest) -> None:
+def test_what_just_fits_is_launched(kernel: LaunchLimits, launch: LaunchRequest) -> None:
     """A launch that is exactly at a limit is accepted."""
     check_launch(kernel, launch)
 

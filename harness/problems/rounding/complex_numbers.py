@@ -17,7 +17,7 @@ from harness.problems.rounding.functions import atan2
 from harness.problems.rounding.tracked import (
     SINGLE,
     NoRuleError,
-    Rounding,
+    RoundingErrors,
     Tracked,
     complex_rule,
     number,
@@ -48,7 +48,7 @@ def _parts(x: Tracked) -> tuple[Tracked, Tracked]:
 
 
 @rule("view_as_complex")
-def view_as_complex(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def view_as_complex(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of `view_as_complex`, which reads pairs of reals as complex numbers."""
     del rounding
     value = operator(x.value.contiguous())
@@ -56,7 +56,7 @@ def view_as_complex(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @complex_rule("view_as_real")
-def view_as_real(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def view_as_real(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of `view_as_real`: a part's error is at most the complex number's error."""
     del rounding
     value = operator(x.value)
@@ -64,7 +64,7 @@ def view_as_real(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @complex_rule("_conj", "_conj_physical", "conj_physical", "resolve_conj")
-def conjugate(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def conjugate(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of conjugation, which rounds nothing."""
     del rounding
     return Tracked(operator(x.value).resolve_conj(), x.error)
@@ -72,7 +72,7 @@ def conjugate(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 @rule("complex")
 def complex_of_parts(
-    rounding: Rounding, operator: Any, real: Tracked, imaginary: Tracked
+    rounding: RoundingErrors, operator: Any, real: Tracked, imaginary: Tracked
 ) -> Tracked:
     """Bound the error of `complex`, which joins real and imaginary parts."""
     del rounding, operator
@@ -80,7 +80,7 @@ def complex_of_parts(
 
 
 @rule("polar")
-def polar(rounding: Rounding, operator: Any, radius: Tracked, turned: Tracked) -> Tracked:
+def polar(rounding: RoundingErrors, operator: Any, radius: Tracked, turned: Tracked) -> Tracked:
     """Bound the error of `polar`, computed as the radius times a cosine and a sine."""
     del operator
     parts = (
@@ -91,7 +91,7 @@ def polar(rounding: Rounding, operator: Any, radius: Tracked, turned: Tracked) -
 
 
 @complex_rule("exp")
-def exponential(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def exponential(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of a complex exponential.
 
     It is computed as `polar`, with the exponential of the real part as radius and the imaginary
@@ -103,7 +103,7 @@ def exponential(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @complex_rule("abs")
-def modulus(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def modulus(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of an absolute value, which is Lipschitz with constant 1.
 
     It is computed as the root of a sum of squares, which may underflow.
@@ -112,7 +112,7 @@ def modulus(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @complex_rule("angle")
-def argument(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def argument(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of an angle, computed from both parts by `atan2`."""
     del operator
     real, imaginary = _parts(x)
@@ -120,7 +120,7 @@ def argument(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @complex_rule("add", "sub")
-def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
+def added(rounding: RoundingErrors, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
     """Bound the error of a complex sum or difference (Higham, (3.14a))."""
     x, y = _operand(a), _operand(b)
     value = operator(x.value, y.value, alpha=alpha)
@@ -129,7 +129,7 @@ def added(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -
 
 
 @complex_rule("mul")
-def multiplied_numbers(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def multiplied_numbers(rounding: RoundingErrors, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound a complex product's error by sqrt(2) gamma_2 times its modulus (Higham, (3.14b))."""
     x, y = _operand(a), _operand(b)
     value = operator(x.value, y.value)
@@ -138,7 +138,7 @@ def multiplied_numbers(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tra
 
 
 @complex_rule("div")
-def divided(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def divided(rounding: RoundingErrors, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound a complex quotient's error by sqrt(2) gamma_4 times its modulus (Higham, (3.14c)).
 
     The bound also allows an error of two ulps for divisions of real numbers.
@@ -153,7 +153,7 @@ def divided(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 @rule("_fft_r2c")
 @complex_rule("_fft_c2c", "_fft_c2r")
 def fft(
-    rounding: Rounding, operator: Any, x: Tracked, dim: Any, normalization: int, last: Any
+    rounding: RoundingErrors, operator: Any, x: Tracked, dim: Any, normalization: int, last: Any
 ) -> Tracked:
     """Bound the error of a Fourier transform, computed by sums of products or by a fast transform.
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from harness.problems.rounding.tracked import (
     SINGLE,
-    Rounding,
+    RoundingErrors,
     Tracked,
     bound_monotone,
     is_whole,
@@ -35,7 +35,7 @@ def _none(*operands: Tracked) -> bool:
 
 
 @rule("add", "sub", "rsub")
-def add(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
+def add(rounding: RoundingErrors, operator: Any, a: Any, b: Any, alpha: float = 1) -> Tracked:
     """Bound the error of a sum or a difference, which is rounded correctly (Higham, (2.4))."""
     x, y = number(a), number(b)
     name = operator.overloadpacket.__name__
@@ -52,7 +52,9 @@ def add(rounding: Rounding, operator: Any, a: Any, b: Any, alpha: float = 1) -> 
     return result
 
 
-def _from_the_start(rounding: Rounding, result: Tracked, one: Tracked, other: Tracked) -> Tracked:
+def _from_the_start(
+    rounding: RoundingErrors, result: Tracked, one: Tracked, other: Tracked
+) -> Tracked:
     """Widen the bound of `one` + `other`, where `one` is a sum, to that of a sum in any order.
 
     A kernel may start its sum from the addend `other`, for example from a bias.
@@ -80,7 +82,7 @@ def _value(operand: Any) -> Any:
 
 
 @rule("mul")
-def mul(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def mul(rounding: RoundingErrors, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound the error of a product, which is rounded correctly (Higham, (2.4))."""
     x, y = number(a), number(b)
     value = operator(_value(a), _value(b))
@@ -95,7 +97,7 @@ def mul(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 
 @rule("div")
 def div(
-    rounding: Rounding, operator: Any, a: Any, b: Any, rounding_mode: str | None = None
+    rounding: RoundingErrors, operator: Any, a: Any, b: Any, rounding_mode: str | None = None
 ) -> Tracked:
     """Bound the error of a quotient, which may be off by two ulps, as with `__fdividef`."""
     x, y = number(a), number(b)
@@ -147,7 +149,7 @@ def _turns(step: Callable[[Tensor], Tensor], x: Tracked, y: Tracked) -> Tensor:
 
 
 @rule("pow")
-def power_of(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def power_of(rounding: RoundingErrors, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound the error of a power with a constant exponent.
 
     A kernel may compute it by repeated products if the exponent is an integer from 0 to 8, else as
@@ -166,7 +168,7 @@ def power_of(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
     return rounding.rounded(value, spread, units=8.0 + 4.0 * abs(b) * logarithm)
 
 
-def _power_of_tensors(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def _power_of_tensors(rounding: RoundingErrors, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound the error of a power whose exponent is a tensor, computed as exp(b log a).
 
     The power is monotone in both operands, so its error is largest at a corner of their intervals.
@@ -183,7 +185,7 @@ def _power_of_tensors(rounding: Rounding, operator: Any, a: Any, b: Any) -> Trac
 
 
 @rule("remainder", "fmod")
-def remainder(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def remainder(rounding: RoundingErrors, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound the error of a remainder, exact in CUDA or computed as x - b floor(x / b).
 
     Rounding may change how many times the divisor is subtracted. Each subtraction too many or too
@@ -209,7 +211,7 @@ def remainder(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
 
 
 @rule("neg", "abs")
-def neg_or_abs(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def neg_or_abs(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of a negation or an absolute value, which keeps the operand's error.
 
     Both are Lipschitz with constant 1, and do not round.
@@ -219,7 +221,9 @@ def neg_or_abs(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @rule("relu", "clamp", "clamp_min", "clamp_max", "hardtanh")
-def clamp(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
+def clamp(
+    rounding: RoundingErrors, operator: Any, x: Tracked, *args: Any, **kwargs: Any
+) -> Tracked:
     """Bound the error of a clamp, whose result never falls when its operand or a limit grows.
 
     A kernel may round the limits to float32.
@@ -244,7 +248,7 @@ def clamp(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: A
 
 
 @rule("maximum", "minimum")
-def maximum_or_minimum(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
+def maximum_or_minimum(rounding: RoundingErrors, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Bound the error of the larger or smaller operand, which never falls when an operand grows."""
     del rounding
     return bound_monotone(operator, a, b)
@@ -319,7 +323,7 @@ _DECREASING: Mapping[str, tuple[_Loss, _Loss]] = {
 
 
 @rule(*_MONOTONE, *_DECREASING)
-def monotone(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def monotone(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of a monotone function, by its values at the ends of the operand's interval.
 
     The error of computing the function itself is added.
@@ -358,7 +362,7 @@ def spread_at_ends(
 
 
 @rule("sin", "cos")
-def sin_or_cos(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def sin_or_cos(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of a sine or cosine, which is Lipschitz with constant 1 and at most 1.
 
     Computing the function adds two ulps, and the error of the intrinsics `__sinf` and `__cosf`.
@@ -379,7 +383,9 @@ def of_intrinsics(x: Tensor) -> Tensor:
 
 
 @rule("floor", "ceil", "round", "trunc", "sign")
-def floor_or_ceil(rounding: Rounding, operator: Any, x: Tracked, decimals: int = 0) -> Tracked:
+def floor_or_ceil(
+    rounding: RoundingErrors, operator: Any, x: Tracked, decimals: int = 0
+) -> Tracked:
     """Bound the error of a step function: 0, unless the operand's error changes the step.
 
     With `decimals`, the operand is first multiplied by a power of ten, which rounds.
@@ -392,7 +398,7 @@ def floor_or_ceil(rounding: Rounding, operator: Any, x: Tracked, decimals: int =
 
 
 @rule("gt", "ge", "lt", "le", "eq", "ne")
-def comparison(rounding: Rounding, operator: Any, a: Any, b: Any) -> Tracked:
+def comparison(rounding: RoundingErrors, operator: Any, a: Any, b: Any) -> Tracked:
     """Bound the error of a comparison, which is uncertain where the operands' intervals meet."""
     del rounding
     x, y = number(a), number(b)
@@ -413,7 +419,7 @@ _OF_TRUTHS = """
 
 
 @rule(*_OF_TRUTHS.split())
-def logical(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
+def logical(rounding: RoundingErrors, operator: Any, *operands: Tracked) -> Tracked:
     """Bound the error of a logical operator, which is uncertain where an operand is uncertain."""
     del rounding
     value = operator(*map(_value, operands))
@@ -426,7 +432,9 @@ def logical(rounding: Rounding, operator: Any, *operands: Tracked) -> Tracked:
 
 
 @rule("where")
-def select_where(rounding: Rounding, operator: Any, condition: Tracked, a: Any, b: Any) -> Tracked:
+def select_where(
+    rounding: RoundingErrors, operator: Any, condition: Tracked, a: Any, b: Any
+) -> Tracked:
     """Bound the error of `where`; an uncertain condition may select either operand."""
     x, y = rounding.held(a), rounding.held(b)
     value = operator(condition.value, _value(a), _value(b))
@@ -443,7 +451,9 @@ def select_where(rounding: Rounding, operator: Any, condition: Tracked, a: Any, 
 
 
 @rule("masked_fill")
-def masked_fill(rounding: Rounding, operator: Any, x: Tracked, mask: Tracked, fill: Any) -> Tracked:
+def masked_fill(
+    rounding: RoundingErrors, operator: Any, x: Tracked, mask: Tracked, fill: Any
+) -> Tracked:
     """Bound the error of `masked_fill`, which writes one number where the mask is true."""
     value = operator(x.value, mask.value, _value(fill))
     held = rounding.held(fill)

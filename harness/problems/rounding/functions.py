@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from harness.problems.rounding.elementwise import of_intrinsics, spread_at_ends
-from harness.problems.rounding.tracked import SINGLE, Rounding, Tracked, number, rule
+from harness.problems.rounding.tracked import SINGLE, RoundingErrors, Tracked, number, rule
 
 _INFINITE = float("inf")
 
 
 @rule("cosh")
-def cosh(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def cosh(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of a cosh, computed from exponentials.
 
     The intrinsic `__expf` has an error of 2 + floor(abs(1.173 x)) ulps.
@@ -32,7 +32,7 @@ def cosh(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @rule("tan")
-def tan(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def tan(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of a tangent, computed as a quotient of `__sinf` and `__cosf`.
 
     These intrinsics have absolute error bounds. So the bound of the tangent is infinite near a
@@ -72,7 +72,7 @@ def _between_poles(
 
 
 @rule("lgamma")
-def lgamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def lgamma(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of lgamma, which is convex between its poles.
 
     Near its zeros, and where it is computed by reflection, lgamma has an absolute error bound only.
@@ -88,7 +88,7 @@ def lgamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @rule("digamma")
-def digamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def digamma(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of digamma, which grows between its poles.
 
     A kernel computes it by a recurrence up to 10, and by a series above 10. For a negative x, it
@@ -103,7 +103,7 @@ def digamma(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @rule("atan2")
-def atan2(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
+def atan2(rounding: RoundingErrors, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Bound the error of atan2; computing the function adds 3 ulps.
 
     Away from 0 and from the negative axis, the error is largest at a corner of the operands'
@@ -119,7 +119,7 @@ def atan2(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
 
 
 @rule("hypot")
-def hypot(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
+def hypot(rounding: RoundingErrors, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Bound the error of hypot, which is convex.
 
     A kernel computes it as the root of a sum of squares, which may underflow.
@@ -142,7 +142,7 @@ def _at_corners(operator: Any, a: Tracked, b: Tracked, value: Tensor) -> Tensor 
 
 
 @rule("signbit")
-def signbit(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
+def signbit(rounding: RoundingErrors, operator: Any, x: Tracked) -> Tracked:
     """Bound the error of signbit, which is uncertain where the operand's interval contains 0."""
     del rounding
     value = operator(x.value)
@@ -153,7 +153,9 @@ def signbit(rounding: Rounding, operator: Any, x: Tracked) -> Tracked:
 
 
 @rule("searchsorted")
-def searchsorted(rounding: Rounding, operator: Any, among: Tracked, x: Any, **how: Any) -> Tracked:
+def searchsorted(
+    rounding: RoundingErrors, operator: Any, among: Tracked, x: Any, **how: Any
+) -> Tracked:
     """Bound the error of searchsorted, which returns indices.
 
     An index grows with the number `x` that is searched for, and falls when the sorted numbers grow.
@@ -171,7 +173,7 @@ def searchsorted(rounding: Rounding, operator: Any, among: Tracked, x: Any, **ho
 
 @rule("rrelu_with_noise_functional")
 def rrelu(
-    rounding: Rounding,
+    rounding: RoundingErrors,
     operator: Any,
     x: Tracked,
     noise: Tracked,

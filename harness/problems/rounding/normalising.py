@@ -14,14 +14,14 @@ from torch import Tensor
 
 from harness.problems.rounding.elementwise import add, monotone, mul
 from harness.problems.rounding.reductions import var
-from harness.problems.rounding.tracked import SINGLE, Rounding, Tracked, rule
+from harness.problems.rounding.tracked import SINGLE, RoundingErrors, Tracked, rule
 
 _aten = torch.ops.aten
 
 
 @rule("_softmax")
 def softmax(
-    rounding: Rounding, operator: Any, x: Tracked, dim: int, half_to_float: bool = False
+    rounding: RoundingErrors, operator: Any, x: Tracked, dim: int, half_to_float: bool = False
 ) -> Tracked:
     """Bound the error of a softmax, by the smallest and largest shares that its elements may have.
 
@@ -70,7 +70,7 @@ def _softmax_bounds(low: Tensor, high: Tensor, dim: int) -> tuple[Tensor, Tensor
 
 @rule("native_layer_norm")
 def layer_norm(
-    rounding: Rounding,
+    rounding: RoundingErrors,
     operator: Any,
     x: Tracked,
     shape: Any,

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from harness.problems.rounding.tracked import SINGLE, NoRuleError, Rounding, Tracked, rule
+from harness.problems.rounding.tracked import SINGLE, NoRuleError, RoundingErrors, Tracked, rule
 
 
 @rule("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "avg_pool1d")
-def avg_pool(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
+def avg_pool(rounding: RoundingErrors, operator: Any, x: Tracked, *args: Any) -> Tracked:
     """Bound the error of the mean of each window: a sum, and a product with a rounded factor."""
     value = operator(x.value, *args)
     most = operator(x.most, *args)
@@ -34,7 +34,7 @@ def avg_pool(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Track
 
 
 @rule("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d")
-def upsample_linear(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -> Tracked:
+def upsample_linear(rounding: RoundingErrors, operator: Any, x: Tracked, *args: Any) -> Tracked:
     """Bound the error of interpolation, a weighted mean of neighbours in any order.
 
     The weights are not negative and sum to 1. A position among n elements is off by at most 3 n u,
@@ -53,7 +53,7 @@ def upsample_linear(rounding: Rounding, operator: Any, x: Tracked, *args: Any) -
 
 @rule("grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(
-    rounding: Rounding, operator: Any, x: Tracked, grid: Tracked, *how: Any
+    rounding: RoundingErrors, operator: Any, x: Tracked, grid: Tracked, *how: Any
 ) -> Tracked:
     """Bound the error of sampling an image at given positions, by linear interpolation.
 

@@ -10,7 +10,14 @@ import torch
 from torch import Tensor
 
 from harness.problems.rounding.elementwise import add, mul
-from harness.problems.rounding.tracked import Rounding, Terms, Tracked, complex_rule, is_whole, rule
+from harness.problems.rounding.tracked import (
+    RoundingErrors,
+    Terms,
+    Tracked,
+    complex_rule,
+    is_whole,
+    rule,
+)
 
 Bilinear = Callable[[Tensor, Tensor], Tensor]
 # Error of a convolution by transforms, in roundings of the largest sum nearby. Tiles of 8 by 8 lose
@@ -19,7 +26,7 @@ _OF_TRANSFORMS = 128.0
 
 
 def _joined(
-    rounding: Rounding, function: Bilinear, a: Tracked, b: Tracked, terms: Tensor | float
+    rounding: RoundingErrors, function: Bilinear, a: Tracked, b: Tracked, terms: Tensor | float
 ) -> Tracked:
     """Bound the error of a bilinear function, whose results are sums of products.
 
@@ -47,7 +54,7 @@ def _joined(
 
 @rule("mm", "bmm", "mv", "dot", "matmul")
 @complex_rule("mm", "bmm", "mv")
-def matmul(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked:
+def matmul(rounding: RoundingErrors, operator: Any, a: Tracked, b: Tracked) -> Tracked:
     """Bound the error of a matrix product, whose sums have as many terms as the inner dimension.
 
     A complex sum of n products has an error of sqrt(2) gamma_(n + 2) (Higham, section 3.6). It is
@@ -59,7 +66,7 @@ def matmul(rounding: Rounding, operator: Any, a: Tracked, b: Tracked) -> Tracked
 
 @rule("addbmm")
 def addbmm(
-    rounding: Rounding, operator: Any, c: Tracked, a: Tracked, b: Tracked, **factors: float
+    rounding: RoundingErrors, operator: Any, c: Tracked, a: Tracked, b: Tracked, **factors: float
 ) -> Tracked:
     """Bound the error of `addbmm` as that of one matrix product.
 
@@ -82,7 +89,7 @@ def addbmm(
 
 @rule("_trilinear")
 def trilinear(
-    rounding: Rounding, operator: Any, a: Tracked, b: Tracked, c: Tracked, *how: Any
+    rounding: RoundingErrors, operator: Any, a: Tracked, b: Tracked, c: Tracked, *how: Any
 ) -> Tracked:
     """Bound the error of sums of products of three factors, in any order.
 
@@ -99,7 +106,7 @@ def trilinear(
 
 @rule("addmm", "baddbmm", "addmv")
 def addmm(
-    rounding: Rounding,
+    rounding: RoundingErrors,
     operator: Any,
     c: Tracked,
     a: Tracked,
@@ -121,7 +128,7 @@ def addmm(
 
 
 def _by_transforms(
-    rounding: Rounding, convolution: Bilinear, x: Tracked, weight: Tracked, result: Tracked
+    rounding: RoundingErrors, convolution: Bilinear, x: Tracked, weight: Tracked, result: Tracked
 ) -> Tracked:
     """Widen a convolution's bound by the error of Winograd's algorithm and of Fourier transforms.
 
@@ -141,7 +148,12 @@ def _by_transforms(
 
 @rule("convolution")
 def convolution(
-    rounding: Rounding, operator: Any, x: Tracked, weight: Tracked, bias: Tracked | None, *how: Any
+    rounding: RoundingErrors,
+    operator: Any,
+    x: Tracked,
+    weight: Tracked,
+    bias: Tracked | None,
+    *how: Any,
 ) -> Tracked:
     """Bound the error of a convolution, in which each output sums products, and a bias if given."""
 

@@ -31,7 +31,7 @@ from harness.problems.rounding import (  # noqa: F401 - they register their rule
 from harness.problems.rounding.looking import WithoutLooking
 from harness.problems.rounding.tracked import (
     NoRuleError,
-    Rounding,
+    RoundingErrors,
     Tracked,
     constant,
     has_rule,
@@ -159,7 +159,7 @@ def propagate(graph: GraphModule, tensors: Sequence[Tensor], arithmetic: Arithme
     Raises:
         NoRuleError: The graph calls an operator that has no rule.
     """
-    rounding = Rounding(arithmetic)
+    rounding = RoundingErrors(arithmetic)
     given = iter(tensors)
     known: dict[Node, Any] = {}
     # A tensor is dropped after its last use, so that a large graph fits into memory.
@@ -194,7 +194,7 @@ def _known(values: Any, known: Mapping[Node, Any]) -> Any:
     return torch.fx.node.map_arg(values, lambda node: known[node])
 
 
-def _call(rounding: Rounding, node: Node, known: Mapping[Node, Any]) -> Any:
+def _call(rounding: RoundingErrors, node: Node, known: Mapping[Node, Any]) -> Any:
     """Compute a node's result with its error bound, by the rule of the node's operator.
 
     Raises:
@@ -221,7 +221,9 @@ def _call(rounding: Rounding, node: Node, known: Mapping[Node, Any]) -> Any:
         raise NoRuleError(_name(node)) from error
 
 
-def _written(rounding: Rounding, known: Mapping[Node, Any], target: Any, source: Any) -> Tracked:
+def _written(
+    rounding: RoundingErrors, known: Mapping[Node, Any], target: Any, source: Any
+) -> Tracked:
     """Return the argument `target` of the graph after `source` was written over it."""
     whole = structure.copy(rounding, _WRITES, known[target], known[source])
     assert isinstance(whole, Tracked)  # noqa: S101 - for the type checker
@@ -233,7 +235,7 @@ def _name(node: Node) -> str:
     return str(node.target).split(".")[1]
 
 
-def _constant(rounding: Rounding, value: object) -> object:
+def _constant(rounding: RoundingErrors, value: object) -> object:
     """Return a constant of the graph with its errors, in float64.
 
     A constant that the graph makes in float32 is converted, so that later results are exact. A

@@ -13,7 +13,7 @@ from harness.problems.rounding.elementwise import power_of
 from harness.problems.rounding.tracked import (
     SINGLE,
     NoRuleError,
-    Rounding,
+    RoundingErrors,
     Terms,
     Tracked,
     bound_monotone,
@@ -39,7 +39,7 @@ def _count(x: Tensor, dims: Sequence[int]) -> int:
 @rule("sum")
 @complex_rule("sum")
 def sum_of(
-    rounding: Rounding,
+    rounding: RoundingErrors,
     operator: Any,
     x: Tracked,
     dim: Any = None,
@@ -64,7 +64,7 @@ def sum_of(
 @rule("mean")
 @complex_rule("mean")
 def mean(
-    rounding: Rounding,
+    rounding: RoundingErrors,
     operator: Any,
     x: Tracked,
     dim: Any = None,
@@ -89,7 +89,9 @@ def mean(
 
 
 @rule("cumsum")
-def cumsum(rounding: Rounding, operator: Any, x: Tracked, dim: int, dtype: Any = None) -> Tracked:
+def cumsum(
+    rounding: RoundingErrors, operator: Any, x: Tracked, dim: int, dtype: Any = None
+) -> Tracked:
     """Bound the error of a running sum, each prefix of which may be summed in any order.
 
     Raises:
@@ -111,7 +113,7 @@ def cumsum(rounding: Rounding, operator: Any, x: Tracked, dim: int, dtype: Any =
 
 
 @rule("cumprod", "prod")
-def prod(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
+def prod(rounding: RoundingErrors, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
     """Bound the error of a product of elements, or of a running product.
 
     Each factor adds one rounding (Higham, lemma 3.1). The factors may be taken in any order. The
@@ -135,7 +137,7 @@ def prod(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: An
 
 @rule("var", "var_mean", "std")
 def var(
-    rounding: Rounding,
+    rounding: RoundingErrors,
     operator: Any,
     x: Tracked,
     dim: Any = None,
@@ -182,7 +184,7 @@ def var(
 
 @rule("logsumexp")
 def logsumexp(
-    rounding: Rounding, operator: Any, x: Tracked, dim: Any, keepdim: bool = False
+    rounding: RoundingErrors, operator: Any, x: Tracked, dim: Any, keepdim: bool = False
 ) -> Tracked:
     """Bound the error of a logsumexp.
 
@@ -217,7 +219,7 @@ def logsumexp(
 
 @rule("_cdist_forward")
 def cdist(
-    rounding: Rounding, operator: Any, x: Tracked, y: Tracked, order: float, mode: Any = None
+    rounding: RoundingErrors, operator: Any, x: Tracked, y: Tracked, order: float, mode: Any = None
 ) -> Tracked:
     """Bound the error of distances between rows, which are norms of differences.
 
@@ -251,7 +253,7 @@ def cdist(
 
 
 @rule("_pdist_forward")
-def pdist(rounding: Rounding, operator: Any, x: Tracked, order: float = 2) -> Tracked:
+def pdist(rounding: RoundingErrors, operator: Any, x: Tracked, order: float = 2) -> Tracked:
     """Bound the error of the distances between each row and all later rows."""
     every = cdist(rounding, torch.ops.aten._cdist_forward.default, x, x, order)
     rows = x.value.shape[0]
@@ -261,7 +263,7 @@ def pdist(rounding: Rounding, operator: Any, x: Tracked, order: float = 2) -> Tr
 
 
 @rule("logcumsumexp")
-def logcumsumexp(rounding: Rounding, operator: Any, x: Tracked, dim: int) -> Tracked:
+def logcumsumexp(rounding: RoundingErrors, operator: Any, x: Tracked, dim: int) -> Tracked:
     """Bound the error of a running logsumexp, computed step by step from rounded results.
 
     A step adds log(1 + exp(a - b)). Its errors are those of the logarithm (an absolute bound), of
@@ -280,7 +282,7 @@ def logcumsumexp(rounding: Rounding, operator: Any, x: Tracked, dim: int) -> Tra
 
 @rule("amax", "amin")
 def amax_or_amin(
-    rounding: Rounding, operator: Any, x: Tracked, dim: Any = (), keepdim: bool = False
+    rounding: RoundingErrors, operator: Any, x: Tracked, dim: Any = (), keepdim: bool = False
 ) -> Tracked:
     """Bound the error of a largest or smallest element, which never falls when an element grows."""
     del rounding
@@ -297,7 +299,9 @@ _PICKING = """
 
 
 @rule(*_PICKING.split())
-def with_index(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Any:
+def with_index(
+    rounding: RoundingErrors, operator: Any, x: Tracked, *args: Any, **kwargs: Any
+) -> Any:
     """Bound the errors of sorted, extreme or k-th elements, and of their indices.
 
     An element changes by no more than the largest error of an operand. Its index has an infinite
@@ -320,7 +324,11 @@ def _unknown(index: Tensor, x: Tracked) -> Tensor | None:
 
 @rule("argmax", "argmin")
 def argmax_or_argmin(
-    rounding: Rounding, operator: Any, x: Tracked, dim: int | None = None, keepdim: bool = False
+    rounding: RoundingErrors,
+    operator: Any,
+    x: Tracked,
+    dim: int | None = None,
+    keepdim: bool = False,
 ) -> Tracked:
     """Bound the error of the index of the first largest or smallest element.
 
@@ -350,7 +358,9 @@ def argmax_or_argmin(
 
 
 @rule("any", "all")
-def any_or_all(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any) -> Tracked:
+def any_or_all(
+    rounding: RoundingErrors, operator: Any, x: Tracked, *args: Any, **kwargs: Any
+) -> Tracked:
     """Bound the error of `any` or `all`.
 
     The result is uncertain where it depends on uncertain elements.
@@ -367,7 +377,7 @@ def any_or_all(rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwar
 
 @rule("linalg_vector_norm", "norm")
 def vector_norm(
-    rounding: Rounding,
+    rounding: RoundingErrors,
     operator: Any,
     x: Tracked,
     order: Any = 2,
@@ -395,7 +405,12 @@ def vector_norm(
 
 
 def _normed_by_powers(
-    rounding: Rounding, operator: Any, x: Tracked, order: float, dims: list[int], keepdim: bool
+    rounding: RoundingErrors,
+    operator: Any,
+    x: Tracked,
+    order: float,
+    dims: list[int],
+    keepdim: bool,
 ) -> Tracked:
     """Bound the error of a norm of any positive order, computed as the root of a sum of powers.
 

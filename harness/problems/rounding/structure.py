@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 from harness.problems.rounding.elementwise import select_where
 from harness.problems.rounding.tracked import (
     NoRuleError,
-    Rounding,
+    RoundingErrors,
     Tracked,
     bound_monotone,
     complex_rule,
@@ -34,7 +34,7 @@ _MAKING = "zeros_like ones_like full_like empty_like new_zeros new_ones new_full
 
 @rule(*_MOVING.split())
 @complex_rule(*_MOVING.split(), "neg")
-def moved(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
+def moved(rounding: RoundingErrors, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Bound the error of an operator that moves elements, by moving the errors in the same way.
 
     If the first operand is the only tensor, its `Tracked.terms` are moved in the same way.
@@ -62,7 +62,7 @@ def _moved(operator: Any, args: Any, kwargs: Any, values: Tensor) -> Tensor:
 
 @rule("as_strided")
 def as_strided(
-    rounding: Rounding,
+    rounding: RoundingErrors,
     operator: Any,
     x: Tracked,
     size: Any,
@@ -88,7 +88,7 @@ def as_strided(
 
 @rule("constant_pad_nd")
 def constant_pad(
-    rounding: Rounding, operator: Any, x: Tracked, pad: Any, value: float = 0
+    rounding: RoundingErrors, operator: Any, x: Tracked, pad: Any, value: float = 0
 ) -> Tracked:
     """Bound the error of padding with one number, which is rounded when it is stored."""
     border = rounding.held(value)
@@ -97,7 +97,7 @@ def constant_pad(
 
 
 @rule("gather", "index_select", "index", "embedding", "take_along_dim")
-def index(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
+def index(rounding: RoundingErrors, operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Bound the error of a lookup by an index.
 
     Raises:
@@ -119,7 +119,7 @@ def index(rounding: Rounding, operator: Any, *args: Any, **kwargs: Any) -> Any:
 
 @rule("index_put", "scatter")
 def index_put(
-    rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
+    rounding: RoundingErrors, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
 ) -> Tracked:
     """Bound the error of writing elements at given positions.
 
@@ -152,7 +152,7 @@ def index_put(
 
 @rule("scatter_add")
 def scatter_add(
-    rounding: Rounding, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
+    rounding: RoundingErrors, operator: Any, x: Tracked, where: Any, *what: Any, **kwargs: Any
 ) -> Tracked:
     """Bound the error of the sum of an element and all numbers that are added at its position.
 
@@ -187,7 +187,7 @@ def scatter_add(
 
 @rule("scatter_reduce", "index_reduce")
 def scatter_reduce(
-    rounding: Rounding,
+    rounding: RoundingErrors,
     operator: Any,
     x: Tracked,
     dim: int,
@@ -227,7 +227,7 @@ def scatter_reduce(
 
 @rule("_embedding_bag_forward_only", "_embedding_bag")
 def embedding_bag(
-    rounding: Rounding,
+    rounding: RoundingErrors,
     operator: Any,
     weight: Tracked,
     indices: Tracked,
@@ -278,7 +278,7 @@ def _is_number(value: object) -> bool:
 
 @rule("_to_copy")
 @complex_rule("_to_copy")
-def to_copy(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> Tracked:
+def to_copy(rounding: RoundingErrors, operator: Any, x: Tracked, **kwargs: Any) -> Tracked:
     """Bound the error of a conversion to another dtype.
 
     A conversion between floating-point types adds no error: the error of storing a number is
@@ -304,7 +304,7 @@ def to_copy(rounding: Rounding, operator: Any, x: Tracked, **kwargs: Any) -> Tra
 
 @rule("copy")
 @complex_rule("copy")
-def copy(rounding: Rounding, operator: Any, target: Tracked, source: Tracked) -> Tracked:
+def copy(rounding: RoundingErrors, operator: Any, target: Tracked, source: Tracked) -> Tracked:
     """Bound the error of a copy over a tensor: the source's errors, in the target's shape."""
     del rounding, operator
     error = None if source.error is None else source.error.expand(target.value.shape)
@@ -314,7 +314,7 @@ def copy(rounding: Rounding, operator: Any, target: Tracked, source: Tracked) ->
 @rule(*_MAKING.split())
 @complex_rule(*_MAKING.split())
 def constant_like(
-    rounding: Rounding, operator: Any, x: Tracked, *args: Any, **kwargs: Any
+    rounding: RoundingErrors, operator: Any, x: Tracked, *args: Any, **kwargs: Any
 ) -> Tracked:
     """Bound the error of a constant tensor that takes its shape from another tensor."""
     del rounding

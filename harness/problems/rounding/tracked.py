@@ -138,7 +138,7 @@ class NoRuleError(NotImplementedError):
     """Error for an operator whose rounding error has no bound; the message names the operator."""
 
 
-class Rounding:
+class RoundingErrors:
     """Rounding errors of one arithmetic.
 
     Args:
@@ -271,8 +271,8 @@ _OF_COMPLEX: dict[str, Rule] = {}
 def rule(*names: str) -> Callable[[R], R]:
     """Register a function as the error-bound rule of some operators.
 
-    The function is called with the `Rounding`, the operator and the operator's arguments. Tensors
-    among the arguments and in the result are `Tracked`.
+    The function is called with the `RoundingErrors`, the operator and the operator's arguments.
+    Tensors among the arguments and in the result are `Tracked`.
 
     Args:
         names: Names of the operators, without namespace and overload.

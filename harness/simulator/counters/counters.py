@@ -159,7 +159,7 @@ _STRIDE, _SPACE = _NUMBERS.index("stride"), _NUMBERS.index("space")
 
 
 @dataclass(frozen=True)
-class Totals:
+class RawCounts:
     """The raw counts of one process that runs blocks of a launch.
 
     Attributes:
@@ -234,20 +234,20 @@ class Counts:
         """
         self._divergent[position] += int((self._any(taking) & self._any(staying)).sum())
 
-    def totals(self) -> Totals:
+    def totals(self) -> RawCounts:
         """Return a copy of the raw counts so far."""
         by_block = (self._threads.copy(), self._warps.copy(), self._divergent.copy())
-        return Totals(*by_block, self._table.copy())
+        return RawCounts(*by_block, self._table.copy())
 
     def start_from(self, sites: npt.NDArray[np.uint64]) -> None:
         """Set the counts of memory accesses to those of another process, to continue from them.
 
         Args:
-            sites: The field `sites` of the other process's `Totals`.
+            sites: The field `sites` of the other process's `RawCounts`.
         """
         self._table[...] = sites
 
-    def add(self, part: Totals, started_from: npt.NDArray[np.uint64]) -> bool:
+    def add(self, part: RawCounts, started_from: npt.NDArray[np.uint64]) -> bool:
         """Add the counts of another process, minus the counts `started_from` with which it started.
 
         Args:
@@ -277,7 +277,7 @@ class Counts:
         """Return the counters of the launch so far, by instruction class, access, branch and line.
 
         Args:
-            sites: The instructions that access memory, in the order of `Compiler.sites`.
+            sites: The instructions that access memory, in the order of `BlockCompiler.sites`.
             dynamic_shared_bytes: Bytes of a block's dynamic shared memory.
         """
         threads: Counter[str] = Counter()

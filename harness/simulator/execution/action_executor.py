@@ -13,7 +13,7 @@ from harness.simulator.actions.action import Action
 from harness.simulator.actions.transfers import Array, Lanes
 from harness.simulator.execution.action_memory import ActionMemory
 from harness.simulator.execution.active_threads import ThreadsAtAction
-from harness.simulator.execution.codegen import Compiler, constant_array
+from harness.simulator.execution.codegen import BlockCompiler, constant_array
 from harness.simulator.execution.frame import Frame
 from harness.simulator.hardware.errors import UnmetCondition
 from harness.simulator.hardware.geometry import Placement
@@ -35,7 +35,7 @@ class ActionExecutor:
 
     def __init__(
         self,
-        compiler: Compiler,
+        compiler: BlockCompiler,
         frame: Frame,
         placement: Placement,
         memory: ActionMemory,

@@ -17,7 +17,7 @@ from harness.simulator.actions.transfers import (
     Lanes,
     Transfer,
 )
-from harness.simulator.execution.codegen import Compiler
+from harness.simulator.execution.codegen import BlockCompiler
 from harness.simulator.execution.frame import ChunkMemory
 from harness.simulator.layout.races import Actor
 from harness.simulator.lowering.program import Access, Constant, Perform
@@ -53,7 +53,7 @@ class ActionMemory:
 
     def __init__(
         self,
-        compiler: Compiler,
+        compiler: BlockCompiler,
         private: ChunkMemory,
         faults: Faults,
         ordering: Ordering | None,

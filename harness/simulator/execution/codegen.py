@@ -105,7 +105,7 @@ class Slots:
         return self.numbers[key]
 
 
-class Compiler:
+class BlockCompiler:
     """Compiler that translates the basic blocks of one kernel to Python functions.
 
     Attributes:
@@ -307,7 +307,7 @@ class Writer:
     arrays with one element for all threads. `VP` and `UP` hold the addresses of the arrays' data.
     """
 
-    def __init__(self, compiler: Compiler, state: State) -> None:
+    def __init__(self, compiler: BlockCompiler, state: State) -> None:
         self.compiler = compiler
         self.slots = compiler.slots
         self.uniform = state.uniform

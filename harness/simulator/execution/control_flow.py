@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.simulator.execution.codegen import Compiled
-from harness.simulator.execution.executor import Executor
+from harness.simulator.execution.executor import ChunkExecutor
 from harness.simulator.execution.frame import Frame
 from harness.simulator.execution.prepared import JUMPED, STAYED
 from harness.simulator.execution.runnable import Lanes, RunnableThreads, Turn
@@ -26,7 +26,7 @@ class ControlFlow:
         program: Program,
         outcomes: list[int],
         frame: Frame,
-        executor: Executor,
+        executor: ChunkExecutor,
         threads: RunnableThreads,
         team: Team,
         watch: Observers,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Lanes = npt.NDArray[np.bool_]
 
 
-class Executor:
+class ChunkExecutor:
     """The registers of a chunk's threads, and the compiled code that runs on them.
 
     A chunk is a number of blocks that are simulated together.

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.finding import DeviceCheck, Finding, Severity
-from harness.simulator.execution.codegen import Compiler
+from harness.simulator.execution.codegen import BlockCompiler
 from harness.simulator.execution.frame import ChunkMemory
 from harness.simulator.hardware.fault import Fault
 from harness.simulator.hardware.geometry import Placement
@@ -59,7 +59,7 @@ class Faults:
 
     def __init__(
         self,
-        compiler: Compiler,
+        compiler: BlockCompiler,
         memory: Memory,
         placement: Placement,
         private: ChunkMemory,
@@ -108,7 +108,7 @@ class Faults:
         access.c has stored a fault code for each thread.
 
         Args:
-            site: Index of the access in `Compiler.sites`.
+            site: Index of the access in `BlockCompiler.sites`.
             addresses: The address register's values, one for each thread or one for all.
             active: Mask of the threads that executed the access.
             first_block: Index, in the order of execution, of the first block of the chunk (blocks

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.finding import Finding
-from harness.simulator.counters.counters import Counts, KernelCounters, Totals
+from harness.simulator.counters.counters import Counts, KernelCounters, RawCounts
 from harness.simulator.execution.faults import Faults
 from harness.simulator.execution.frame import ChunkMemory, Frame, special_registers
 from harness.simulator.execution.prepared import Prepared
@@ -269,12 +269,12 @@ class Launch:
         if self.races:
             self.races.touched(into)
 
-    def totals(self) -> Totals | None:
+    def totals(self) -> RawCounts | None:
         """Return the raw counts of this process, or None if counters are switched off."""
         return self.counts.totals() if self.counts else None
 
     def add(
-        self, thread_instructions: int, work: int, totals: Totals | None, counted: Sites | None
+        self, thread_instructions: int, work: int, totals: RawCounts | None, counted: Sites | None
     ) -> bool:
         """Add the instructions, work and counts of another process to those of this launch.
 

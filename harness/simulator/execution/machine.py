@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.simulator.execution.chosen import AtRandom, Near, chosen_blocks
-from harness.simulator.execution.codegen import Compiler
+from harness.simulator.execution.codegen import BlockCompiler
 from harness.simulator.execution.coverage import Lines, lines_in
 from harness.simulator.execution.launch import Kernel, Launch, LaunchEnvironment, NeedsOneCore
 from harness.simulator.execution.launch import LaunchResult as LaunchResult
@@ -190,7 +190,7 @@ class Machine:
                 stack_bytes,
             )
             known = loaded.prepared[kernel_name] = Kernel(
-                Prepared(Compiler(program, self._native)),
+                Prepared(BlockCompiler(program, self._native)),
                 needs_one_core=why_one_core(program),
                 stack_bytes=stack_bytes if program.is_recursive else None,
             )

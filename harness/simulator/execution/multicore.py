@@ -25,7 +25,7 @@ from itertools import chain, islice
 import numpy as np
 import numpy.typing as npt
 
-from harness.simulator.counters.counters import Totals
+from harness.simulator.counters.counters import RawCounts
 from harness.simulator.execution.cores import CoreLost, SharedBoard, WorkerProcesses
 from harness.simulator.execution.launch import Kernel, Launch, LaunchResult
 from harness.simulator.execution.snapshot import Snapshot
@@ -111,7 +111,7 @@ class Part:
     has_run: bool = False
     thread_instructions: int = 0
     work: int = 0
-    totals: Totals | None = None
+    totals: RawCounts | None = None
     problem: str = ""
     over_budget: int = 0
     reached: frozenset[int] = frozenset()

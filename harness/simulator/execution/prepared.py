@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from harness.simulator.execution.codegen import Compiled, Compiler
+from harness.simulator.execution.codegen import BlockCompiler, Compiled
 
 JUMPED, STAYED = 1, 2
 """Bits: some thread continued at the branch's target (JUMPED) or after the branch (STAYED)."""
@@ -24,7 +24,7 @@ class Prepared:
         reached_elsewhere: Numbers of the basic blocks that other processes have run.
     """
 
-    compiler: Compiler
+    compiler: BlockCompiler
     code: list[dict[tuple[int, int, bool], Compiled]] = field(init=False)
     touched: list[int] = field(init=False)
     outcomes: list[int] = field(init=False)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from harness.simulator.execution.codegen import Compiled
 from harness.simulator.execution.control_flow import ControlFlow
 from harness.simulator.execution.deadlock import deadlock_error
-from harness.simulator.execution.executor import Executor
+from harness.simulator.execution.executor import ChunkExecutor
 from harness.simulator.execution.frame import ChunkMemory, Frame
 from harness.simulator.execution.prepared import Prepared
 from harness.simulator.execution.runnable import Lanes, RunnableThreads, Turn
@@ -85,7 +85,7 @@ class Scheduler:
         ahead = watch.placement.ahead(frame.lanes) if reads_strongly(program) else None
         self._threads = RunnableThreads(frame.lanes, ahead)
         self._exits = ThreadExits(program, frame.lanes)
-        self._executor = Executor(prepared, frame, private, faults, team)
+        self._executor = ChunkExecutor(prepared, frame, private, faults, team)
         self._flow = ControlFlow(
             program, prepared.outcomes, frame, self._executor, self._threads, team, watch
         )

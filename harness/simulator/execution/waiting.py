@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from harness.simulator.execution.action_executor import ActionExecutor
 from harness.simulator.execution.action_memory import ActionMemory
 from harness.simulator.execution.block_barriers import BlockBarriers
-from harness.simulator.execution.executor import Executor
+from harness.simulator.execution.executor import ChunkExecutor
 from harness.simulator.execution.frame import ChunkMemory, Frame
 from harness.simulator.execution.masks import MaskChecks
 from harness.simulator.execution.prepared import Prepared
@@ -56,7 +56,7 @@ class WaitingThreads:
         watch: Observers,
         team: Team,
         threads: RunnableThreads,
-        executor: Executor,
+        executor: ChunkExecutor,
         exits: ThreadExits,
     ) -> None:
         self.program = prepared.compiler.program

@@ -72,7 +72,7 @@ class LaunchBounds:
 
 
 @dataclass(frozen=True)
-class Limits:
+class LaunchLimits:
     """The figures of one kernel that decide whether CUDA accepts a launch of the kernel.
 
     Attributes:
@@ -121,7 +121,7 @@ class LaunchRequest:
         return prod(self.block)
 
 
-def check_launch(limits: Limits, launch: LaunchRequest) -> None:
+def check_launch(limits: LaunchLimits, launch: LaunchRequest) -> None:
     """Check that CUDA would accept a launch.
 
     Raises:
@@ -143,7 +143,7 @@ def check_launch(limits: Limits, launch: LaunchRequest) -> None:
         _check_residency(limits, launch)
 
 
-def blocks_that_fit(limits: Limits, launch: LaunchRequest) -> int:
+def blocks_that_fit(limits: LaunchLimits, launch: LaunchRequest) -> int:
     """Return how many of the launch's blocks can be resident on a multiprocessor."""
     if launch.threads > MAX_BLOCK[0] or not _shared_memory_fits(limits, launch):
         return 0
@@ -151,7 +151,7 @@ def blocks_that_fit(limits: Limits, launch: LaunchRequest) -> int:
     return _occupancy(resources, launch).blocks
 
 
-def check_shared_memory(limits: Limits, dynamic_bytes: int) -> None:
+def check_shared_memory(limits: LaunchLimits, dynamic_bytes: int) -> None:
     """Check that cudaFuncSetAttribute may allow a kernel `dynamic_bytes` of dynamic shared memory.
 
     Raises:
@@ -169,7 +169,7 @@ def check_shared_memory(limits: Limits, dynamic_bytes: int) -> None:
         )
 
 
-def max_threads(limits: Limits) -> int:
+def max_threads(limits: LaunchLimits) -> int:
     """Return the most threads that a block of the kernel can have.
 
     cudaFuncGetAttributes reports this number as maxThreadsPerBlock.
@@ -193,7 +193,7 @@ def _check_extents(name: str, launch: LaunchRequest) -> None:
         )
 
 
-def _check_bounds(limits: Limits, launch: LaunchRequest) -> None:
+def _check_bounds(limits: LaunchLimits, launch: LaunchRequest) -> None:
     """Check the block's size against the kernel's `__launch_bounds__` and `__block_size__`."""
     bounds = limits.bounds
     if bounds.required and launch.block != bounds.required:
@@ -210,7 +210,7 @@ def _check_bounds(limits: Limits, launch: LaunchRequest) -> None:
         )
 
 
-def _shared_memory_fits(limits: Limits, launch: LaunchRequest) -> bool:
+def _shared_memory_fits(limits: LaunchLimits, launch: LaunchRequest) -> bool:
     """Return whether the shared memory of a block is within the limit for the launch.
 
     If cudaFuncSetAttribute has set a limit, only dynamic shared memory is compared with it.
@@ -226,7 +226,7 @@ def _shared_memory_fits(limits: Limits, launch: LaunchRequest) -> bool:
     return asked + limits.resources().shared_bytes <= most
 
 
-def _shared_memory(limits: Limits, launch: LaunchRequest) -> str:
+def _shared_memory(limits: LaunchLimits, launch: LaunchRequest) -> str:
     """Return the error message for a launch that needs too much shared memory."""
     asked = launch.dynamic_shared_bytes
     if launch.dynamic_shared_limit is not None:
@@ -242,7 +242,7 @@ def _shared_memory(limits: Limits, launch: LaunchRequest) -> str:
     )
 
 
-def _check_residency(limits: Limits, launch: LaunchRequest) -> None:
+def _check_residency(limits: LaunchLimits, launch: LaunchRequest) -> None:
     """Check that all blocks of a cooperative launch can be resident at the same time."""
     blocks = prod(launch.grid)
     if blocks <= DEVICE.multi_processor_count and launch.threads <= _THREADS_OF_ANY_KERNEL:

@@ -20,7 +20,12 @@ from harness.simulator.instructions import (
     integer,
     packed,
 )
-from harness.simulator.instructions.operation import Builder, Context, Operation, UnknownForm
+from harness.simulator.instructions.operation import (
+    Builder,
+    Operation,
+    OperationContext,
+    UnknownForm,
+)
 from harness.simulator.ptx.ptx import Instruction
 
 _OTHER: Mapping[str, Builder] = MappingProxyType(
@@ -34,7 +39,7 @@ _OTHER: Mapping[str, Builder] = MappingProxyType(
 )
 
 
-def operation_of(instruction: Instruction, context: Context) -> Operation:
+def operation_of(instruction: Instruction, context: OperationContext) -> Operation:
     """Return the computation that a PTX instruction performs, as an `Operation`.
 
     Raises:
@@ -62,4 +67,4 @@ def operation_of(instruction: Instruction, context: Context) -> Operation:
         raise UnknownForm(instruction.text) from error
 
 
-__all__ = ["Builder", "Context", "Operation", "UnknownForm", "operation_of"]
+__all__ = ["Builder", "Operation", "OperationContext", "UnknownForm", "operation_of"]

@@ -14,8 +14,8 @@ import numpy as np
 from harness.simulator.instructions.operation import (
     Array,
     Builder,
-    Context,
     Operation,
+    OperationContext,
     UnknownForm,
     copy,
 )
@@ -23,7 +23,7 @@ from harness.simulator.ptx.ptx import Instruction
 from harness.simulator.ptx.space import GENERIC_SHIFT, SHARED_CLUSTER, WINDOWS, space_named
 
 
-def _is_space(instruction: Instruction, context: Context) -> Operation:
+def _is_space(instruction: Instruction, context: OperationContext) -> Operation:
     (modifier,) = instruction.modifiers
     space = space_named(modifier)
     if space not in WINDOWS:
@@ -38,7 +38,7 @@ def _is_space(instruction: Instruction, context: Context) -> Operation:
     return Operation(("u64",), ("pred",), compute)
 
 
-def _map_address(instruction: Instruction, _context: Context) -> Operation:
+def _map_address(instruction: Instruction, _context: OperationContext) -> Operation:
     """Return the `Operation` of `mapa`, which maps a shared address to a block of the cluster.
 
     The result is the same address, because a cluster has only one block here.
@@ -49,14 +49,14 @@ def _map_address(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind, "u32"), (kind,), lambda a, _rank, out: copy(a, out))
 
 
-def _rank_of_address(instruction: Instruction, _context: Context) -> Operation:
+def _rank_of_address(instruction: Instruction, _context: OperationContext) -> Operation:
     kind = instruction.modifiers[-1]
     if kind not in ("u32", "u64") or set(instruction.modifiers[:-1]) - {SHARED_CLUSTER}:
         raise UnknownForm
     return Operation((kind,), ("u32",), lambda _a, out: out.fill(0))
 
 
-def _policy(instruction: Instruction, context: Context) -> Operation:
+def _policy(instruction: Instruction, context: OperationContext) -> Operation:
     """Return the `Operation` of `createpolicy`: the cache policy 0, which no instruction uses."""
     inputs = tuple(f"b{context.register_bits(o) or 32}" for o in instruction.operands[1:])
     return Operation(inputs, ("b64",), lambda *arrays: arrays[-1].fill(0))

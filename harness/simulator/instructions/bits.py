@@ -11,8 +11,8 @@ from harness.simulator.instructions.operation import (
     BITS,
     Array,
     Builder,
-    Context,
     Operation,
+    OperationContext,
     UnknownForm,
 )
 from harness.simulator.ptx.ptx import Immediate, Instruction
@@ -28,13 +28,13 @@ def _kind(instruction: Instruction, *allowed: str) -> str:
     return instruction.modifiers[0]
 
 
-def _logic(instruction: Instruction, _context: Context) -> Operation:
+def _logic(instruction: Instruction, _context: OperationContext) -> Operation:
     kind = _kind(instruction, "pred", "b16", "b32", "b64")
     ufunc = _LOGIC[instruction.opcode]
     return Operation((kind,) * ufunc.nin, (kind,), ufunc)
 
 
-def _cnot(instruction: Instruction, _context: Context) -> Operation:
+def _cnot(instruction: Instruction, _context: OperationContext) -> Operation:
     kind = _kind(instruction, "b16", "b32", "b64")
 
     def compute(a: Array, out: Array) -> None:
@@ -43,7 +43,7 @@ def _cnot(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind,), (kind,), compute)
 
 
-def _shift(instruction: Instruction, _context: Context) -> Operation:
+def _shift(instruction: Instruction, _context: OperationContext) -> Operation:
     kind = _kind(instruction, "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64")
     if instruction.opcode == "shl":
         kind = "u" + kind[1:]
@@ -59,7 +59,7 @@ def _shift(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind, "u32"), (kind,), compute)
 
 
-def _funnel(instruction: Instruction, _context: Context) -> Operation:
+def _funnel(instruction: Instruction, _context: OperationContext) -> Operation:
     direction, mode, kind = instruction.modifiers
     if kind != "b32" or direction not in ("l", "r") or mode not in ("wrap", "clamp"):
         raise UnknownForm
@@ -73,7 +73,7 @@ def _funnel(instruction: Instruction, _context: Context) -> Operation:
     return Operation(("u32", "u32", "u32"), ("u32",), compute)
 
 
-def _lop3(instruction: Instruction, _context: Context) -> Operation:
+def _lop3(instruction: Instruction, _context: OperationContext) -> Operation:
     table = instruction.operands[-1]
     if instruction.modifiers != ("b32",) or not isinstance(table, Immediate):
         raise UnknownForm
@@ -90,7 +90,7 @@ def _lop3(instruction: Instruction, _context: Context) -> Operation:
     return Operation(("u32", "u32", "u32", "u32"), ("u32",), compute)
 
 
-def _prmt(instruction: Instruction, _context: Context) -> Operation:
+def _prmt(instruction: Instruction, _context: OperationContext) -> Operation:
     if instruction.modifiers != ("b32",):
         raise UnknownForm
 
@@ -132,7 +132,7 @@ def _highest(a: Array) -> Array:
 
 
 def _counting(count: Callable[[Array], Array]) -> Builder:
-    def build(instruction: Instruction, _context: Context) -> Operation:
+    def build(instruction: Instruction, _context: OperationContext) -> Operation:
         kind = _kind(instruction, "b32", "b64")
 
         def compute(a: Array, out: Array) -> None:
@@ -147,7 +147,7 @@ def _leading_zeros(a: Array) -> Array:
     return a.dtype.itemsize * 8 - 1 - _highest(a)
 
 
-def _brev(instruction: Instruction, _context: Context) -> Operation:
+def _brev(instruction: Instruction, _context: OperationContext) -> Operation:
     kind = _kind(instruction, "b32", "b64")
 
     def compute(a: Array, out: Array) -> None:
@@ -156,7 +156,7 @@ def _brev(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind,), (kind,), compute)
 
 
-def _bfind(instruction: Instruction, _context: Context) -> Operation:
+def _bfind(instruction: Instruction, _context: OperationContext) -> Operation:
     shift_amount = instruction.modifiers[0] == "shiftamt"
     kind = instruction.modifiers[-1]
     if kind not in ("u32", "s32", "u64", "s64"):
@@ -173,7 +173,7 @@ def _bfind(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind,), ("u32",), compute)
 
 
-def _extract(instruction: Instruction, _context: Context) -> Operation:
+def _extract(instruction: Instruction, _context: OperationContext) -> Operation:
     kind = _kind(instruction, "u32", "s32", "u64", "s64")
     width = BITS[kind]
 
@@ -193,7 +193,7 @@ def _extract(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind, "u32", "u32"), (kind,), compute)
 
 
-def _insert(instruction: Instruction, _context: Context) -> Operation:
+def _insert(instruction: Instruction, _context: OperationContext) -> Operation:
     kind = _kind(instruction, "b32", "b64")
 
     def compute(field: Array, into: Array, start: Array, length: Array, out: Array) -> None:

@@ -14,7 +14,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.instructions.operation import DTYPES, Array, Context, Operation, UnknownForm
+from harness.simulator.instructions.operation import (
+    DTYPES,
+    Array,
+    Operation,
+    OperationContext,
+    UnknownForm,
+)
 from harness.simulator.ptx.ptx import Instruction
 
 OPCODES: Mapping[str, str] = MappingProxyType(
@@ -40,7 +46,7 @@ def writes_flag(instruction: Instruction) -> bool:
     return "cc" in instruction.modifiers
 
 
-def operation_with_flag(instruction: Instruction, context: Context) -> Operation:
+def operation_with_flag(instruction: Instruction, context: OperationContext) -> Operation:
     """Return the computation of an instruction that reads or writes the carry flag.
 
     The flag is the last input if the instruction reads it, and the last output if it writes it.

@@ -8,7 +8,13 @@ from types import MappingProxyType
 import numpy as np
 
 from harness.simulator.instructions.narrow import bf16_to_f32
-from harness.simulator.instructions.operation import Array, Builder, Context, Operation, UnknownForm
+from harness.simulator.instructions.operation import (
+    Array,
+    Builder,
+    Operation,
+    OperationContext,
+    UnknownForm,
+)
 from harness.simulator.ptx.ptx import DestinationPair, Instruction
 
 _ORDERED = MappingProxyType(
@@ -93,7 +99,7 @@ def _unsigned_names(name: str, kind: str) -> str:
     return "u" + kind[1:] if name in ("lo", "ls", "hi", "hs") else kind
 
 
-def _setp(instruction: Instruction, _context: Context) -> Operation:
+def _setp(instruction: Instruction, _context: OperationContext) -> Operation:
     modifiers = [m for m in instruction.modifiers if m != "ftz"]
     name, kind = modifiers[0], modifiers[-1]
     compare = _comparison(name, kind, "ftz" in instruction.modifiers)
@@ -178,7 +184,7 @@ def _set_half(instruction: Instruction, target: str, kind: str) -> Operation:
     return Operation((kind, kind), (stored,), compute)
 
 
-def _set(instruction: Instruction, _context: Context) -> Operation:
+def _set(instruction: Instruction, _context: OperationContext) -> Operation:
     modifiers = [m for m in instruction.modifiers if m != "ftz"]
     is_half = modifiers[-1] in ("f16", "bf16", "f16x2", "bf16x2")
     if is_half and len(modifiers) == 3 and (modifiers[-1][-2:] == "x2" or modifiers[1] in _ONES):
@@ -200,7 +206,7 @@ def _set(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind, kind, "pred")[: 3 if combine else 2], (target,), compute)
 
 
-def _selp(instruction: Instruction, _context: Context) -> Operation:
+def _selp(instruction: Instruction, _context: OperationContext) -> Operation:
     (kind,) = instruction.modifiers
 
     def compute(a: Array, b: Array, choice: Array, out: Array) -> None:
@@ -209,7 +215,7 @@ def _selp(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind, kind, "pred"), (kind,), compute)
 
 
-def _slct(instruction: Instruction, _context: Context) -> Operation:
+def _slct(instruction: Instruction, _context: OperationContext) -> Operation:
     kind, condition = (m for m in instruction.modifiers if m != "ftz")
     if condition not in ("s32", "f32"):
         raise UnknownForm

@@ -16,8 +16,8 @@ from harness.simulator.instructions.operation import (
     DTYPES,
     Array,
     Builder,
-    Context,
     Operation,
+    OperationContext,
     UnknownForm,
     copy,
 )
@@ -34,7 +34,7 @@ def _parts(operand: Operand) -> int:
     return len(operand.parts) if isinstance(operand, Vector) else 1
 
 
-def _mov(instruction: Instruction, _context: Context) -> Operation:
+def _mov(instruction: Instruction, _context: OperationContext) -> Operation:
     (kind,) = instruction.modifiers
     target, source = instruction.operands
     if kind not in DTYPES:
@@ -72,7 +72,7 @@ def _unpack(kind: str, count: int) -> Operation:
     return Operation((whole,), (part,) * count, compute)
 
 
-def _cvta(instruction: Instruction, _context: Context) -> Operation:
+def _cvta(instruction: Instruction, _context: OperationContext) -> Operation:
     to_space = instruction.modifiers[0] == "to"
     space = space_named(instruction.modifiers[-2])
     kind = instruction.modifiers[-1]
@@ -86,7 +86,7 @@ def _cvta(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind,), (kind,), lambda a, out: np.bitwise_or(a, tag, out))
 
 
-def _cvt(instruction: Instruction, context: Context) -> Operation:
+def _cvt(instruction: Instruction, context: OperationContext) -> Operation:
     *flags, target, source = instruction.modifiers
     special = narrowing.operation(flags, target, source, len(instruction.operands))
     if special:
@@ -173,7 +173,9 @@ def _float_to_integer(target: str, source: str, flags: list[str]) -> Convert:
     return convert
 
 
-def _integer_to_float(target: str, source: str, flags: list[str], context: Context) -> Convert:
+def _integer_to_float(
+    target: str, source: str, flags: list[str], context: OperationContext
+) -> Convert:
     rounding = next((f for f in flags if f in ROUNDINGS), "rn")
     wide = "s64" if source[0] == "s" else "u64"
     if target in ("f32", "f64") and rounding != "rn":
@@ -206,7 +208,9 @@ def _through(
     return convert
 
 
-def _float_to_float(target: str, source: str, flags: list[str], context: Context) -> Convert:
+def _float_to_float(
+    target: str, source: str, flags: list[str], context: OperationContext
+) -> Convert:
     steps: list[Convert] = []
     if source == "bf16":
         steps.append(bf16_to_f32)
@@ -236,7 +240,7 @@ def _canonical(a: Array) -> Array:
     return np.where(np.isnan(a), CANONICAL_NAN, a)
 
 
-def _narrowing(target: str, source: str, rounding: str, context: Context) -> Convert:
+def _narrowing(target: str, source: str, rounding: str, context: OperationContext) -> Convert:
     if target in ("f32", "f64") and (BITS[source] <= BITS[target]):
         return lambda a: a.astype(DTYPES[target])
     if target == "f32" and source == "f64":

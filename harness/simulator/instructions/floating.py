@@ -12,8 +12,8 @@ from harness.simulator.instructions.operation import (
     DTYPES,
     Array,
     Builder,
-    Context,
     Operation,
+    OperationContext,
     UnknownForm,
 )
 from harness.simulator.ptx.ptx import Instruction
@@ -77,7 +77,7 @@ def _arithmetic(count: int) -> Builder:
     The results of these instructions are rounded once. `count` is the number of operands.
     """
 
-    def build(instruction: Instruction, context: Context) -> Operation:
+    def build(instruction: Instruction, context: OperationContext) -> Operation:
         kind = _float_type(instruction)
         rounding = _rounding(instruction)
         if rounding == "rn":
@@ -90,7 +90,9 @@ def _arithmetic(count: int) -> Builder:
     return build
 
 
-def _nearest(instruction: Instruction, context: Context, kind: str, count: int) -> Operation:
+def _nearest(
+    instruction: Instruction, context: OperationContext, kind: str, count: int
+) -> Operation:
     opcode = "fma" if instruction.opcode == "mad" else instruction.opcode
     plain: dict[str, Function] = {
         "add": np.add,
@@ -107,12 +109,12 @@ def _nearest(instruction: Instruction, context: Context, kind: str, count: int) 
     return Operation((kind,) * count, (kind,), function, native if function is base else None)
 
 
-def _reciprocal(context: Context, kind: str) -> Function:
+def _reciprocal(context: OperationContext, kind: str) -> Function:
     divide = context.native("div_f32") if kind == "f32" else np.divide
     return lambda a, out: divide(np.ones(1, a.dtype), a, out)
 
 
-def _directed(opcode: str, rounding: int, kind: str, context: Context) -> Function:
+def _directed(opcode: str, rounding: int, kind: str, context: OperationContext) -> Function:
     one = np.ones(1, DTYPES[kind])
     if opcode == "sub":
         add = context.native(f"rounded_{kind}", _ROUNDED["add"], rounding)
@@ -157,7 +159,7 @@ def _approximate(function: Callable[[Array], Array]) -> Builder:
     - sin and cos: 2^-20.5, absolute in [-pi, pi]; see `_of_turns`.
     """
 
-    def build(instruction: Instruction, _context: Context) -> Operation:
+    def build(instruction: Instruction, _context: OperationContext) -> Operation:
         kind = _float_type(instruction, "approx")
         if kind == "f64":
             return _approximate_double(instruction, function)
@@ -215,14 +217,14 @@ def _approximate_double(instruction: Instruction, function: Callable[[Array], Ar
 
 
 def _or_approximate(exact: Builder, approximate: Builder) -> Builder:
-    def build(instruction: Instruction, context: Context) -> Operation:
+    def build(instruction: Instruction, context: OperationContext) -> Operation:
         chosen = approximate if "approx" in instruction.modifiers else exact
         return chosen(instruction, context)
 
     return build
 
 
-def _div(instruction: Instruction, context: Context) -> Operation:
+def _div(instruction: Instruction, context: OperationContext) -> Operation:
     if not {"approx", "full"} & set(instruction.modifiers):
         return _arithmetic(2)(instruction, context)
     kind = _float_type(instruction, "approx", "full")
@@ -243,7 +245,7 @@ def _div(instruction: Instruction, context: Context) -> Operation:
     return Operation((kind, kind), (kind,), adjusted(compute, instruction, kind))
 
 
-def _extremum(instruction: Instruction, context: Context) -> Operation:
+def _extremum(instruction: Instruction, context: OperationContext) -> Operation:
     kind = _float_type(instruction, "NaN", "xorsign", "abs")
     if len(instruction.operands) != 3 or {"xorsign", "abs"} & set(instruction.modifiers):
         raise UnknownForm
@@ -264,14 +266,14 @@ def _extremum(instruction: Instruction, context: Context) -> Operation:
     return Operation((kind, kind), (kind,), adjusted(compute, instruction, kind))
 
 
-def _sign(instruction: Instruction, _context: Context) -> Operation:
+def _sign(instruction: Instruction, _context: OperationContext) -> Operation:
     """Return the `Operation` of abs or neg, which change only the sign bit."""
     kind = _float_type(instruction)
     function = np.negative if instruction.opcode == "neg" else np.absolute
     return Operation((kind,), (kind,), adjusted(function, instruction, kind))
 
 
-def _copysign(instruction: Instruction, _context: Context) -> Operation:
+def _copysign(instruction: Instruction, _context: OperationContext) -> Operation:
     kind = _float_type(instruction)
     if kind not in ("f32", "f64"):
         raise UnknownForm
@@ -290,7 +292,7 @@ _TESTS: Mapping[str, Callable[[Array], Array]] = MappingProxyType(
 )
 
 
-def _testp(instruction: Instruction, _context: Context) -> Operation:
+def _testp(instruction: Instruction, _context: OperationContext) -> Operation:
     test, kind = instruction.modifiers
     if test not in _TESTS or kind not in ("f32", "f64"):
         raise UnknownForm

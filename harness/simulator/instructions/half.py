@@ -15,7 +15,13 @@ import numpy as np
 
 from harness.simulator.instructions.floating import saturated
 from harness.simulator.instructions.narrow import bf16_to_f32, f32_to_bf16, f64_to_f32_odd, sum_odd
-from harness.simulator.instructions.operation import Array, Builder, Context, Operation, UnknownForm
+from harness.simulator.instructions.operation import (
+    Array,
+    Builder,
+    Operation,
+    OperationContext,
+    UnknownForm,
+)
 from harness.simulator.ptx.ptx import Instruction
 
 HALVES = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
@@ -83,7 +89,7 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
     return sum_odd(a * b, c)
 
 
-def _arithmetic(instruction: Instruction, _context: Context) -> Operation:
+def _arithmetic(instruction: Instruction, _context: OperationContext) -> Operation:
     functions: dict[str, Callable[..., Array]] = {
         "add": sum_odd,
         "sub": lambda a, b: sum_odd(a, -b),
@@ -92,12 +98,12 @@ def _arithmetic(instruction: Instruction, _context: Context) -> Operation:
     return _computed(instruction, 2, functions[instruction.opcode], "ftz", "sat")
 
 
-def _multiply_add(instruction: Instruction, _context: Context) -> Operation:
+def _multiply_add(instruction: Instruction, _context: OperationContext) -> Operation:
     return _computed(instruction, 3, _fma, "ftz", "sat", "relu")
 
 
 def _approximate(function: Callable[[Array], Array]) -> Builder:
-    def build(instruction: Instruction, _context: Context) -> Operation:
+    def build(instruction: Instruction, _context: OperationContext) -> Operation:
         if "approx" not in instruction.modifiers:
             raise UnknownForm
         if instruction.modifiers[-1].startswith("bf16"):
@@ -124,7 +130,7 @@ def _approximate_bf16(
     return Operation((kind,), (kind,), compute)
 
 
-def _extremum(instruction: Instruction, _context: Context) -> Operation:
+def _extremum(instruction: Instruction, _context: OperationContext) -> Operation:
     """Return the `Operation` of min or max for half precision, where -0 is less than +0.
 
     The result is NaN only if both operands are NaN. With `.NaN`, one NaN operand is enough.
@@ -150,7 +156,7 @@ def _extremum(instruction: Instruction, _context: Context) -> Operation:
     return _computed(instruction, 2, function, "ftz", "NaN", "xorsign", "abs")
 
 
-def _sign(instruction: Instruction, _context: Context) -> Operation:
+def _sign(instruction: Instruction, _context: OperationContext) -> Operation:
     """Return the `Operation` of abs or neg for half precision, which change only the sign bit.
 
     With `.ftz`, a NaN becomes the canonical NaN 0x7FFF, as on an H200, and subnormal numbers become

@@ -12,8 +12,8 @@ from harness.simulator.instructions.operation import (
     DTYPES,
     Array,
     Builder,
-    Context,
     Operation,
+    OperationContext,
     UnknownForm,
 )
 from harness.simulator.ptx.ptx import Instruction
@@ -45,7 +45,7 @@ def _wrapping(ufunc: np.ufunc) -> Builder:
     `.sat.s32`, the result is clamped instead.
     """
 
-    def build(instruction: Instruction, _context: Context) -> Operation:
+    def build(instruction: Instruction, _context: OperationContext) -> Operation:
         if instruction.modifiers == ("sat", "s32"):
             return Operation(("s32", "s32"), ("s32",), _saturating(ufunc))
         kind = _unsigned(integer_type(instruction))
@@ -62,7 +62,7 @@ def _saturating(ufunc: np.ufunc) -> Callable[..., None]:
     return compute
 
 
-def _mul(instruction: Instruction, context: Context) -> Operation:
+def _mul(instruction: Instruction, context: OperationContext) -> Operation:
     kind = integer_type(instruction, "lo", "hi", "wide")
     if "wide" in instruction.modifiers:
         wide = f"{kind[0]}{BITS[kind] * 2}"
@@ -75,7 +75,7 @@ def _mul(instruction: Instruction, context: Context) -> Operation:
     return Operation((kind, kind), (kind,), np.multiply)
 
 
-def _mad(instruction: Instruction, context: Context) -> Operation:
+def _mad(instruction: Instruction, context: OperationContext) -> Operation:
     if instruction.modifiers == ("hi", "sat", "s32"):
         raise UnknownForm
     kind = integer_type(instruction, "lo", "hi", "wide")
@@ -104,7 +104,7 @@ def _low_24(a: Array) -> Array:
     return a.astype(np.int64) & 0xFFFFFF
 
 
-def _mul24(instruction: Instruction, _context: Context) -> Operation:
+def _mul24(instruction: Instruction, _context: OperationContext) -> Operation:
     kind = integer_type(instruction, "lo", "hi")
     shift = 16 if "hi" in instruction.modifiers else 0
 
@@ -119,14 +119,14 @@ def _mul24(instruction: Instruction, _context: Context) -> Operation:
     return Operation((kind, kind), (kind,), multiply)
 
 
-def _division(instruction: Instruction, context: Context) -> Operation:
+def _division(instruction: Instruction, context: OperationContext) -> Operation:
     kind = integer_type(instruction)
     name = f"{instruction.opcode}_{kind}"
     return Operation((kind, kind), (kind,), context.native(name), name)
 
 
 def _elementwise(ufunc: np.ufunc) -> Builder:
-    def build(instruction: Instruction, _context: Context) -> Operation:
+    def build(instruction: Instruction, _context: OperationContext) -> Operation:
         kind = integer_type(instruction)
         return Operation((kind,) * ufunc.nin, (kind,), _into(ufunc))
 
@@ -138,7 +138,7 @@ def _into(ufunc: np.ufunc) -> Callable[..., object]:
     return lambda *arrays: ufunc(*arrays[:-1], out=arrays[-1])
 
 
-def _sad(instruction: Instruction, _context: Context) -> Operation:
+def _sad(instruction: Instruction, _context: OperationContext) -> Operation:
     kind = integer_type(instruction)
 
     def compute(a: Array, b: Array, c: Array, out: Array) -> None:

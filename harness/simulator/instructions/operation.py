@@ -69,7 +69,7 @@ class Operation:
     native: str | None = None
 
 
-class Context(Protocol):
+class OperationContext(Protocol):
     """Facts about the kernel that are needed to build the `Operation` of an instruction."""
 
     def register_bits(self, operand: Operand) -> int:
@@ -86,7 +86,7 @@ class UnknownForm(LookupError):
     """The simulator implements the opcode, but not with these modifiers or operands."""
 
 
-Builder = Callable[[Instruction, Context], Operation]
+Builder = Callable[[Instruction, OperationContext], Operation]
 
 
 def copy(source: Array, out: Array) -> None:

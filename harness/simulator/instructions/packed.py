@@ -11,7 +11,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from harness.simulator.instructions.operation import Array, Builder, Context, Operation, UnknownForm
+from harness.simulator.instructions.operation import (
+    Array,
+    Builder,
+    Operation,
+    OperationContext,
+    UnknownForm,
+)
 from harness.simulator.ptx.ptx import Instruction
 
 PAIRS: Mapping[str, type[np.generic]] = MappingProxyType({"u16x2": np.uint16, "s16x2": np.int16})
@@ -34,7 +40,7 @@ def handles(instruction: Instruction) -> bool:
     return bool(modifiers) and (modifiers[-1] in PAIRS or "relu" in modifiers)
 
 
-def pairwise(instruction: Instruction, _context: Context) -> Operation:
+def pairwise(instruction: Instruction, _context: OperationContext) -> Operation:
     """Return the `Operation` of add, min or max of packed 16-bit integers.
 
     Also handles min and max of s32 with `.relu`, which makes negative results 0.
@@ -60,7 +66,7 @@ def pairwise(instruction: Instruction, _context: Context) -> Operation:
     return Operation(("u32", "u32"), ("u32",), compute)
 
 
-def _dot(instruction: Instruction, _context: Context) -> Operation:
+def _dot(instruction: Instruction, _context: OperationContext) -> Operation:
     """Return the `Operation` of dp4a or dp2a, which add products to a third operand.
 
     The factors are packed integers. dp4a adds four products of two bytes. dp2a adds two products of
@@ -81,7 +87,7 @@ def _dot(instruction: Instruction, _context: Context) -> Operation:
     return Operation(("u32", "u32", "u32"), ("u32",), compute)
 
 
-def _absolute_difference(instruction: Instruction, _context: Context) -> Operation:
+def _absolute_difference(instruction: Instruction, _context: OperationContext) -> Operation:
     kinds = instruction.modifiers[:3]
     rest = instruction.modifiers[3:]
     if kinds not in (("u32",) * 3, ("u32", "s32", "s32"), ("s32",) * 3) or rest not in (
@@ -102,7 +108,7 @@ def _absolute_difference(instruction: Instruction, _context: Context) -> Operati
     return Operation(("u32", "u32", "u32"), ("u32",), compute)
 
 
-def _find_nth_set(instruction: Instruction, _context: Context) -> Operation:
+def _find_nth_set(instruction: Instruction, _context: OperationContext) -> Operation:
     """Return the `Operation` of fns, which finds the |offset|-th set bit from `base` on.
 
     The search is upwards for a positive offset, and downwards for a negative offset (PTX ISA,

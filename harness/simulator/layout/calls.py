@@ -16,7 +16,7 @@ from harness.simulator.layout.runtime import DeviceEntry
 from harness.simulator.layout.structure import U32, U64, Field, Int, Structure, structure
 
 
-class Call(IntEnum):
+class RuntimeCall(IntEnum):
     """The calls that a worker can send to the device process.
 
     The text below each member says what the call does. After the colon it gives the payload of the
@@ -118,7 +118,7 @@ class RequestEntry(Structure):
     """The header of a call from a worker to the device process.
 
     Attributes:
-        call: The call, as a value of `Call`.
+        call: The call, as a value of `RuntimeCall`.
         stream: Number of the CUDA stream that the call belongs to. 0 is the default stream, and
             `HOST` means no stream.
         size: Bytes of the payload, which follows the header.
@@ -147,7 +147,7 @@ class AnswerEntry(Structure):
 
 @structure("sim_welcome")
 class WelcomeEntry(Structure):
-    """The payload of the answer to `Call.HELLO`, which begins a connection.
+    """The payload of the answer to `RuntimeCall.HELLO`, which begins a connection.
 
     Attributes:
         device: Properties of the device.
@@ -162,7 +162,7 @@ class WelcomeEntry(Structure):
 
 @structure("sim_wanted")
 class AllocateEntry(Structure):
-    """The payload of `Call.ALLOCATE`: a request for device memory.
+    """The payload of `RuntimeCall.ALLOCATE`: a request for device memory.
 
     Attributes:
         size: Size in bytes.
@@ -188,7 +188,7 @@ class RangeEntry(Structure):
 
 @structure("sim_copy")
 class CopyEntry(Structure):
-    """The payload of `Call.COPY`: a copy from device memory to device memory.
+    """The payload of `RuntimeCall.COPY`: a copy from device memory to device memory.
 
     Attributes:
         target: Device address to copy to.
@@ -203,7 +203,7 @@ class CopyEntry(Structure):
 
 @structure("sim_fill")
 class FillEntry(Structure):
-    """The payload of `Call.FILL`: sets all bytes of a range of device memory to one value.
+    """The payload of `RuntimeCall.FILL`: sets all bytes of a range of device memory to one value.
 
     Attributes:
         start: Device address of the first byte.
@@ -218,7 +218,7 @@ class FillEntry(Structure):
 
 @structure("sim_memory")
 class MemoryEntry(Structure):
-    """The payload of the answer to `Call.MEMORY`: how much device memory is in use, in bytes.
+    """The payload of the answer to `RuntimeCall.MEMORY`: the device memory in use, in bytes.
 
     Attributes:
         limit: The most bytes that may be allocated at the same time.

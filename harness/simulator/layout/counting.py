@@ -56,7 +56,7 @@ class SiteProfile(Structure):
     Attributes:
         warp_of: For each thread of the chunk, the number of its warp in the chunk.
         lane_of: For each thread of the chunk, its number in its warp.
-        sites: The counts of each instruction, in the order of `Compiler.sites`.
+        sites: The counts of each instruction, in the order of `BlockCompiler.sites`.
     """
 
     warp_of: Annotated[Address, pointer("const uint32_t")]

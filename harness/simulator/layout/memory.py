@@ -101,7 +101,7 @@ class Shape(Structure):
         sign_extend: 1 if a load into a wider register extends the sign.
         address_width: Bytes of the address register: 4 or 8.
         offset: Bytes that are added to the address register.
-        site: Index of the instruction in `Compiler.sites`.
+        site: Index of the instruction in `BlockCompiler.sites`.
         how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC of race.h, with or without RACE_WIDE.
         once: 1 if all threads load from one address, so that one load serves all threads.
         constant: 1 for a load that is not coherent (`ld.global.nc`): no thread of the launch may

@@ -28,7 +28,7 @@ class Actor(Structure):
     """The instruction and the unit (a thread or an asynchronous agent) that access memory.
 
     Attributes:
-        site: Index of the instruction in `Compiler.sites`.
+        site: Index of the instruction in `BlockCompiler.sites`.
         how: RACE_PLAIN, RACE_STRONG or RACE_ATOMIC of race.h, with or without RACE_WIDE.
         agent: Number of the agent in its block. RACE_THREAD means the thread itself.
             RACE_COPIES means asynchronous copies for which only this thread can wait.
@@ -51,7 +51,7 @@ class Cell(Structure):
     Attributes:
         who: For each slot, the thread or agent (asynchronous unit); see RACE_ASYNC in race.h.
         clock: For each slot, the clock of the thread's warp or of the agent at the access.
-        site: For each slot, the index of the instruction in `Compiler.sites`.
+        site: For each slot, the index of the instruction in `BlockCompiler.sites`.
         how: For SLOT_READER and SLOT_OTHER, the kind of access with the flags of race.h.
     """
 
@@ -79,15 +79,15 @@ class Area(Structure):
 
 
 @structure("sim_race_event")
-class Event(Structure):
+class RaceEvent(Structure):
     """A race between two instructions, and the number of races between them.
 
     All fields except `count` describe the first of these races. "Later" and "earlier" are in the
     order of the simulation.
 
     Attributes:
-        site: Index in `Compiler.sites` of the instruction with the later access.
-        other_site: Index in `Compiler.sites` of the instruction with the earlier access.
+        site: Index in `BlockCompiler.sites` of the instruction with the later access.
+        other_site: Index in `BlockCompiler.sites` of the instruction with the earlier access.
         thread: Thread of the later access, numbered over the launch.
         other_thread: Thread of the earlier access, numbered over the launch.
         kind: READ_AFTER_WRITE, WRITE_AFTER_READ, WRITE_AFTER_WRITE or CONSTANT_AFTER_WRITE of
@@ -116,7 +116,7 @@ class Log(Structure):
     """The races that were found in a launch.
 
     Attributes:
-        events: Address of an array of `Event`.
+        events: Address of an array of `RaceEvent`.
         count: Number of events in the array.
         limit: The most events that the array has room for.
     """

@@ -67,7 +67,7 @@ class _Outlined:
 
 
 @dataclass
-class Calls:
+class CallLowering:
     """Lowering of `call` instructions, and of the functions that are called instead of inlined.
 
     Attributes:

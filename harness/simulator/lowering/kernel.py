@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from harness.simulator.instructions import warp
 from harness.simulator.lowering import compute, flow, memory
 from harness.simulator.lowering.blocks import basic_blocks
-from harness.simulator.lowering.calls import Calls
+from harness.simulator.lowering.calls import CallLowering
 from harness.simulator.lowering.context import SPECIAL_BITS, Context, Scope, SymbolAddress
 from harness.simulator.lowering.inlining import CallGraph
 from harness.simulator.lowering.program import Branch, Exit, Order, Program, Trap, Yield
@@ -66,7 +66,7 @@ class _Lowering:
             module, readable_name, addresses, native, _home(function), graph, scope
         )
         self.listing = self.context.listing
-        self.calls = Calls(self.context, self.function, stack_bytes)
+        self.calls = CallLowering(self.context, self.function, stack_bytes)
 
     def program(self) -> Program:
         context = self.context

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from harness.finding import Finding
 from harness.simulator.hardware.geometry import WARP, Placement
 from harness.simulator.hardware.memory import Allocation, Memory
-from harness.simulator.layout.races import PUBLICATIONS, Area, Cell, Event, Flag, Flags, Log
+from harness.simulator.layout.races import PUBLICATIONS, Area, Cell, Flag, Flags, Log, RaceEvent
 from harness.simulator.lowering.program import Access
 from harness.simulator.native.bindings import Native
 from harness.simulator.sanitizer.clocks import Clocks, Common
@@ -125,7 +125,7 @@ class Races:
                 areas.append(Area(allocation.start, allocation.end, address))
                 used += size
         self._areas = (Area * len(areas))(*areas)
-        self._events = (Event * _EVENTS)()
+        self._events = (RaceEvent * _EVENTS)()
         self._log = Log(ctypes.addressof(self._events), 0, _EVENTS)
         warps = -(-geometry.threads // WARP)
         flags = _FLAGS if traits.has_fence else 0
@@ -191,7 +191,7 @@ class Races:
         """Yield one finding for each pair of memory accesses in the source that were found to race.
 
         Args:
-            sites: The accesses of the program, in the order of `Compiler.sites`.
+            sites: The accesses of the program, in the order of `BlockCompiler.sites`.
         """
         events = self._events[: self._log.count]
         return findings_of(events, sites, self._kernel, self._placement)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.finding import SEVERITIES, Finding
 from harness.simulator.hardware.geometry import WARP, Placement
-from harness.simulator.layout.races import Event
+from harness.simulator.layout.races import RaceEvent
 from harness.simulator.lowering.program import Access
 from harness.simulator.ptx.ptx import TYPE_BYTES
 
@@ -19,7 +19,7 @@ _BETWEEN_ON_ONE_LINE = f"{_BETWEEN}, or between two iterations of a loop"
 
 
 def findings_of(
-    events: Sequence[Event], sites: Sequence[Access], kernel: str, placement: Placement
+    events: Sequence[RaceEvent], sites: Sequence[Access], kernel: str, placement: Placement
 ) -> Iterator[Finding]:
     """Yield one finding for each pair of memory accesses in the source that were found to race.
 
@@ -38,7 +38,7 @@ def findings_of(
     )
     for event in constant:
         yield _of_constant(event, sites, kernel, placement)
-    gravest: dict[frozenset[str], Event] = {}
+    gravest: dict[frozenset[str], RaceEvent] = {}
     counts: dict[frozenset[str], int] = {}
     for event in events:
         both = (sites[event.site], sites[event.other_site])
@@ -54,7 +54,7 @@ def findings_of(
 
 
 def _finding(
-    event: Event, sites: Sequence[Access], count: int, kernel: str, placement: Placement
+    event: RaceEvent, sites: Sequence[Access], count: int, kernel: str, placement: Placement
 ) -> Finding:
     """Return the finding for a race; `count` is the number of races of its pair of accesses."""
     step, thread = sites[event.site], event.thread
@@ -93,7 +93,7 @@ def _finding(
 
 
 def _of_constant(
-    event: Event, sites: Sequence[Access], kernel: str, placement: Placement
+    event: RaceEvent, sites: Sequence[Access], kernel: str, placement: Placement
 ) -> Finding:
     """Return the finding for a load that is not coherent, of bytes that the launch has written."""
     step, other = sites[event.site], sites[event.other_site]
@@ -117,7 +117,7 @@ def _sized(step: Access) -> str:
     return step.name or f"{TYPE_BYTES[step.type] * step.elements}-byte {step.kind}"
 
 
-def _why(event: Event, waited_for: str, between: str, *, in_warp: bool, in_block: bool) -> str:
+def _why(event: RaceEvent, waited_for: str, between: str, *, in_warp: bool, in_block: bool) -> str:
     """Return the reason why the two accesses of a race are not ordered, for the message.
 
     Args:

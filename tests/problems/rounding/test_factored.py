@@ -20,7 +20,7 @@ from harness.problems.grid import Case
 from harness.problems.instance import ModelInstance
 from harness.problems.problem import Problem, load
 from harness.problems.runs import Run
-from harness.problems.values import Values, runs_for, values_for
+from harness.problems.values import CaseValues, runs_for, values_for
 from tests.judge_alone import every_case
 from tests.support import ROOT, thorough_but
 
@@ -57,16 +57,16 @@ class Called:
         """Return the runs (sets of inputs and weights) in whose errors roundings are detected."""
         return [run for run in runs_for(self.problem) if run.is_plain]
 
-    def values(self, run: Run) -> Values:
+    def values(self, run: Run) -> CaseValues:
         """Return the inputs and weights of a run."""
         return values_for(self.problem, self.case, run)
 
-    def factors(self, values: Values) -> list[Factor]:
+    def factors(self, values: CaseValues) -> list[Factor]:
         """Return the operands that the harness finds in the reference's sum of products."""
         family, given = self.problem.family, (values.weights, values.inputs)
         return [*family.factors(self.new_instance, self.case, *given)]
 
-    def found(self, values: Values, used: Values) -> tuple[Rounding, ...]:
+    def found(self, values: CaseValues, used: CaseValues) -> tuple[Rounding, ...]:
         """Return the operands that the harness finds to be rounded, with their bits and direction.
 
         The harness looks for roundings in the difference of two outputs of the reference: the
@@ -77,7 +77,9 @@ class Called:
         return roundings(self.factors(values), single.double() - right)
 
 
-def rounded(values: Values, operands: Sequence[str], names: Sequence[str], how: How) -> Values:
+def rounded(
+    values: CaseValues, operands: Sequence[str], names: Sequence[str], how: How
+) -> CaseValues:
     """Return values in which some operands are rounded to 16 bits.
 
     Args:
@@ -95,7 +97,7 @@ def rounded(values: Values, operands: Sequence[str], names: Sequence[str], how: 
         else:
             place = names.index(name)
             inputs[place] = ROUNDED[how](inputs[place], BITS)
-    return Values(weights=weights, inputs=tuple(inputs))
+    return CaseValues(weights=weights, inputs=tuple(inputs))
 
 
 @pytest.mark.parametrize("how", ROUNDED)

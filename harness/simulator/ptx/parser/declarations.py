@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import re
 
-from harness.simulator.ptx.parser.operands import NAME, Scope, integer, read_operand, signed, split
+from harness.simulator.ptx.parser.operands import (
+    NAME,
+    PtxScope,
+    integer,
+    read_operand,
+    signed,
+    split,
+)
 from harness.simulator.ptx.ptx import (
     TYPE_BYTES,
     Immediate,
@@ -153,7 +160,7 @@ def _initial_values(text: str) -> list[int | Symbol]:
     generic = _GENERIC.match(text)
     if generic:
         return [Symbol(generic[1], signed(generic[2], generic[3]))]
-    operand = read_operand(text, Scope(None, {}))
+    operand = read_operand(text, PtxScope(None, {}))
     if isinstance(operand, Immediate):
         return [operand.value]
     if isinstance(operand, Symbol):

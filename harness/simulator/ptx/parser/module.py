@@ -12,7 +12,7 @@ from harness.simulator.ptx.parser.declarations import (
     read_header,
     read_variables,
 )
-from harness.simulator.ptx.parser.operands import NAME, Scope, integer, read_statement
+from harness.simulator.ptx.parser.operands import NAME, PtxScope, integer, read_statement
 from harness.simulator.ptx.ptx import Function, Location, Module, PtxSyntaxError, Variable
 
 _COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -63,8 +63,8 @@ class _Body:
     registers: dict[str, str] = field(default_factory=dict)
     ranges: dict[str, tuple[int, str]] = field(default_factory=dict)
     variables: list[Variable] = field(default_factory=list)
-    statements: list[tuple[str, Scope, Location | None]] = field(default_factory=list)
-    targets: dict[str, tuple[Scope, tuple[str, ...]]] = field(default_factory=dict)
+    statements: list[tuple[str, PtxScope, Location | None]] = field(default_factory=list)
+    targets: dict[str, tuple[PtxScope, tuple[str, ...]]] = field(default_factory=dict)
     scopes: int = 0
 
 
@@ -189,12 +189,12 @@ class _Parser:
         self.location = None
         self.places = {}
         body = _Body()
-        scope = Scope(None, body.registers)
+        scope = PtxScope(None, body.registers)
         depth = 1
         for kind, text in statements:
             if kind == "{":
                 body.scopes += 1
-                scope, depth = Scope(scope, body.registers), depth + 1
+                scope, depth = PtxScope(scope, body.registers), depth + 1
             elif kind == "}":
                 depth -= 1
                 if depth == 0:
@@ -216,7 +216,7 @@ class _Parser:
             directives,
         )
 
-    def _statement(self, text: str, scope: Scope, body: _Body) -> None:
+    def _statement(self, text: str, scope: PtxScope, body: _Body) -> None:
         while label := _LABEL.match(text):
             text = text[label.end() :]
             if text.startswith((".branchtargets", ".calltargets")):
@@ -252,14 +252,14 @@ class _Parser:
             body.statements.append((text, scope, self.location))
 
 
-def _declare(name: str, scope: Scope, body: _Body) -> str:
+def _declare(name: str, scope: PtxScope, body: _Body) -> str:
     """Declare a name in a scope, and return a replacement that is unique in the whole function."""
     unique = f"{name}${body.scopes}" if scope.parent else name
     scope.names[name] = unique
     return unique
 
 
-def _declare_registers(text: str, scope: Scope, body: _Body) -> None:
+def _declare_registers(text: str, scope: PtxScope, body: _Body) -> None:
     # Inline assembly of cuda_fp16.hpp has no space after `.reg`.
     _, kind, names = text.replace(".reg.", ".reg .", 1).split(None, 2)
     kind = kind.lstrip(".")

@@ -37,7 +37,7 @@ _SYMBOL = re.compile(rf"({NAME})\s*(?:([+-])\s*(\w+))?$")
 
 
 @dataclass
-class Scope:
+class PtxScope:
     """The names that a PTX scope (`{ ... }`) declares.
 
     A function's body becomes one flat list of instructions. So the parser replaces each declared
@@ -49,7 +49,7 @@ class Scope:
         names: Unique name of each name that this scope declares.
     """
 
-    parent: Scope | None
+    parent: PtxScope | None
     registers: dict[str, str]
     names: dict[str, str] = field(default_factory=dict)
 
@@ -58,7 +58,7 @@ class Scope:
 
         A name that neither this scope nor an enclosing scope declares is returned unchanged.
         """
-        scope: Scope | None = self
+        scope: PtxScope | None = self
         while scope:
             if name in scope.names:
                 return scope.names[name]
@@ -66,7 +66,7 @@ class Scope:
         return name
 
 
-def read_statement(text: str, scope: Scope, location: Location | None) -> Instruction | Label:
+def read_statement(text: str, scope: PtxScope, location: Location | None) -> Instruction | Label:
     """Parse an instruction such as `@p add.s32 %r1, %r2, 4`, or a label that ends with ":".
 
     Args:
@@ -91,7 +91,7 @@ def read_statement(text: str, scope: Scope, location: Location | None) -> Instru
     return Instruction(opcode, tuple(modifiers), operands, guard, location, text)
 
 
-def read_operand(text: str, scope: Scope) -> Operand:
+def read_operand(text: str, scope: PtxScope) -> Operand:
     """Parse one operand of an instruction, such as `%r1`, `[%rd2+4]` or `{%f1, %f2}`.
 
     Raises:
@@ -136,7 +136,7 @@ def _number(text: str) -> Immediate | None:
     return None
 
 
-def _address(text: str, scope: Scope) -> Address | Group:
+def _address(text: str, scope: PtxScope) -> Address | Group:
     parts = split(text[1:-1])
     if len(parts) > 1:
         return Group(tuple(read_operand(part, scope) for part in parts))
