@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
+import pytest
+
 from tests.support import ROOT
 
 
+@pytest.mark.thorough
 def test_no_public_class_name_occurs_twice() -> None:
     """No two public classes of harness/ have the same name, nested classes included."""
     places: defaultdict[str, list[str]] = defaultdict(list)
