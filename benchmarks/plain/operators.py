@@ -131,7 +131,9 @@ def extreme(name: str, x: Tensor, *given: Any, **named: Any) -> Any:
 def scan(name: str, x: Tensor, dim: int) -> Tensor:
     """Compute `torch.cumsum` (`sum`) or `torch.cumprod` (`prod`) with plain kernels."""
     moved = floats(x).movedim(dim, -1)
-    found: Tensor = plain.scan(moved.reshape(-1, moved.shape[-1]).contiguous(), name)
+    # Rows without elements have no size that -1 could stand for.
+    rows = moved.flatten(0, -2) if moved.dim() > 1 else moved[None]
+    found: Tensor = plain.scan(rows.contiguous(), name)
     return found.view(moved.shape).movedim(-1, dim)
 
 
