@@ -25,11 +25,11 @@ from harness.gpu.driver import DriverError
 from harness.gpu.properties import properties_of_gpu
 from harness.gpu.release import cuda_of_gpu
 from harness.judging import own_size, verdict
-from harness.judging.case_check import CaseCheck, CaseOutcome
+from harness.judging.case_check import CaseCheck
+from harness.judging.case_outcome import CaseOutcome
 from harness.judging.conclude import conclude
 from harness.judging.division import Division
 from harness.judging.unexplained import MOST_GROWTH, unexplained
-from harness.messages.faults import Fault
 from harness.preflight import prepare
 from harness.problems.grid import (
     OWN,
@@ -290,6 +290,18 @@ def _share_of_gpu(size: int) -> Iterator[None]:
         torch.cuda.empty_cache()
 
 
+class _StoppedError(Exception):
+    """The end of an evaluation that has no result of any case.
+
+    Attributes:
+        stop: The verdict and message of the report.
+    """
+
+    def __init__(self, stop: verdict.Stop) -> None:
+        super().__init__(stop.message)
+        self.stop = stop
+
+
 class _Evaluation:
     """The state of one evaluation while it runs."""
 
@@ -301,13 +313,9 @@ class _Evaluation:
         on_progress: OnProgress,
     ) -> None:
         self._problem = problem
-        self._cases = request.cases
+        self._request = request
         self._settings = settings
-        self._search = request.search
-        self._seed = request.seed
-        self._deadlines = request.deadlines
         self._time = TimeLeft(request.deadlines)
-        self._call_budget = request.call_budget
         self._left = _CALLS_OF_A_CHECK * request.call_budget
         # How the problem's own configuration divides the work, once it has passed.
         self._division: Division | None = None
@@ -332,32 +340,13 @@ class _Evaluation:
 
     def _run(self, blank: Report) -> Report:
         outcomes: list[CaseOutcome] = []
-        left = list(self._cases)
-        coverage: Coverage | None = None
-        # All cases share one worker, since importing a submission takes long. After a failure, a
-        # new worker continues with the next case.
-        for _ in range(1 + MAX_RESTARTS):
-            try:
-                with self._worker() as worker:
-                    fault = self._import(worker, left)
-                    self._numbers = self._numbers or self._numbers_compared()
-                    became = self._became_of_file(blank)
-                    if became:
-                        return self.stopped(blank, verdict.stop_for_changed_file(became))
-                    if fault:
-                        return self.stopped(blank, verdict.of_import_fault(fault))
-                    self._on_progress(Progress("imported", cases=len(self._cases)))
-                    while left:
-                        outcomes.append(self._check(worker, left.pop(0)))
-                        self._on_progress(Progress("case", case=outcomes[-1].report))
-                        if outcomes[-1].worker_failed or worker.is_spent:
-                            break
-                    else:
-                        coverage = self._look_back(worker)
-            except WorkerFailure as failure:
-                return self.stopped(blank, verdict.stop_for_failure(failure))
-            if not left or self._time.steps.is_used_up:
-                break
+        left = list(self._request.cases)
+        try:
+            coverage = self._run_cases(blank, left, outcomes)
+        except _StoppedError as stopped:
+            return self.stopped(blank, stopped.stop)
+        except WorkerFailure as failure:
+            return self.stopped(blank, verdict.stop_for_failure(failure))
         became = self._became_of_file(blank)
         if became:
             self._notes.append(
@@ -370,8 +359,8 @@ class _Evaluation:
             coverage = None
         outcomes = self._by_own_size(outcomes, blank.source)
         is_right = not left and not any(o.report.verdict in AMISS for o in outcomes)
-        if self._search and is_right and not became:
-            coverage = self._search_on(self._search, outcomes, coverage)
+        if self._request.search and is_right and not became:
+            coverage = self._search_on(self._request.search, outcomes, coverage)
         why = f"not run: the worker failed {1 + MAX_RESTARTS} times before"
         if self._time.steps.is_used_up:
             why = "not run: the time for all steps is used up; --check-seconds allows more"
@@ -386,22 +375,68 @@ class _Evaluation:
         )
         return conclude(blank, outcomes, self._problem)
 
-    def _import(self, worker: DeviceWorker, cases: Sequence[Case]) -> Fault | None:
-        """Make a worker import the submission; return why it cannot, or None.
+    def _run_cases(
+        self, blank: Report, left: list[Case], outcomes: list[CaseOutcome]
+    ) -> Coverage | None:
+        """Run cases, and return the coverage if the last worker can still tell it.
+
+        All cases share one worker, since importing a submission takes long. After a failure, a new
+        worker continues with the next case.
+
+        Args:
+            blank: The report without results.
+            left: The cases; each that has run is taken out.
+            outcomes: The list to which the outcomes are added.
+
+        Raises:
+            _StoppedError: The submission cannot be imported, or its file has changed.
+            WorkerFailure: A worker failed before its first case.
+        """
+        for _ in range(1 + MAX_RESTARTS):
+            with self._worker() as worker:
+                self._import(worker, left, blank)
+                if self._run_in(worker, left, outcomes):
+                    return self._look_back(worker)
+            if not left or self._time.steps.is_used_up:
+                break
+        return None
+
+    def _run_in(self, worker: DeviceWorker, left: list[Case], outcomes: list[CaseOutcome]) -> bool:
+        """Run cases in a worker until it fails; return whether it ran all of them and did not."""
+        while left:
+            outcome = self._check(worker, left.pop(0))
+            outcomes.append(outcome)
+            self._on_progress(Progress("case", case=outcome.report))
+            if outcome.worker_failed or worker.is_spent:
+                return False
+        return True
+
+    def _import(self, worker: DeviceWorker, cases: Sequence[Case], blank: Report) -> None:
+        """Make a worker import the submission.
 
         A submission may read constants that only the reference defines. It gets them with their
         values in the first case.
+
+        Raises:
+            _StoppedError: The import raises an exception, or the file is not as it was hashed.
         """
         shared = shared_in(self._problem, cases[0], worker.source) if cases else {}
+        fault = None
         try:
             worker.import_submission(shared)
         except StepFailed as failed:
-            return failed.fault
-        return None
+            fault = failed.fault
+        self._numbers = self._numbers or self._numbers_compared()
+        became = self._became_of_file(blank)
+        if became:
+            raise _StoppedError(verdict.stop_for_changed_file(became))
+        if fault:
+            raise _StoppedError(verdict.of_import_fault(fault))
+        self._on_progress(Progress("imported", cases=len(self._request.cases)))
 
     def _numbers_compared(self) -> Sequence[int]:
         """Return the integers that the built kernels compare, in order, if a case needs them."""
-        if all(case.label != "random" for case in self._cases):
+        if all(case.label != "random" for case in self._request.cases):
             return ()
         found = (numbers_compared(each.read_bytes()) for each in self._libraries)
         return sorted(frozenset[int]().union(*found))
@@ -423,9 +458,9 @@ class _Evaluation:
         """Search for failures at other sizes; add them to `outcomes`; return the new coverage."""
         self._on_progress(Progress("searching"))
         # The search has a time limit of its own, so the check's limit does not apply.
-        self._time.steps = Allowance(search.seconds + self._deadlines.step)
+        self._time.steps = Allowance(search.seconds + self._request.deadlines.step)
         right = [outcome.case for outcome in outcomes if outcome.report.verdict == "passed"]
-        way = (self._problem, self._seed, self._worker, self._check_beyond, self._lines_of)
+        way = (self._problem, self._request.seed, self._worker, self._check_beyond, self._lines_of)
         with SearchRun(*way) as searching:
             try:
                 searched = searching.run(search, right, coverage)
@@ -437,10 +472,10 @@ class _Evaluation:
         return searched.coverage
 
     def _check_beyond(self, worker: DeviceWorker, case: Case) -> CaseOutcome:
-        return self._converse(worker, case, self._call_budget)
+        return self._converse(worker, case, self._request.call_budget)
 
     def _worker(self) -> DeviceWorker:
-        return DeviceWorker(self._settings, self._deadlines, self._on_build, self._time)
+        return DeviceWorker(self._settings, self._request.deadlines, self._on_build, self._time)
 
     def _check(self, worker: DeviceWorker, case: Case) -> CaseOutcome:
         start = time.monotonic()
@@ -460,7 +495,7 @@ class _Evaluation:
                 case,
             )
         else:
-            outcome = self._converse(worker, case, self._call_budget)
+            outcome = self._converse(worker, case, self._request.call_budget)
             self._left -= outcome.spent
             if outcome.is_over_budget:
                 outcome = self._explained(worker, outcome)
@@ -475,9 +510,9 @@ class _Evaluation:
         Half the size gets only the part of the budget that leaves the growth without explanation.
         If it exceeds that part, half of it gets the same part again, and so on.
         """
-        case, budget = outcome.case, self._call_budget
+        case, budget = outcome.case, self._request.call_budget
         for _ in range(_MOST_HALVINGS):
-            half = half_as_large(self._problem, case, self._seed)
+            half = half_as_large(self._problem, case, self._request.seed)
             if half is None or self._left <= 0:
                 break
             case, budget = half, budget // MOST_GROWTH
@@ -486,7 +521,7 @@ class _Evaluation:
             if smaller.worker_failed:
                 return replace(outcome, worker_failed=True)
             if not smaller.is_over_budget:
-                return unexplained(outcome, smaller, self._call_budget)
+                return unexplained(outcome, smaller, self._request.call_budget)
         return outcome
 
     def _check_own(self, worker: DeviceWorker, case: Case) -> CaseOutcome:
@@ -501,9 +536,9 @@ class _Evaluation:
             return outcome
         there = None
         if not outcome.worker_failed and own_size.is_affordable(self._problem, native):
-            there = self._converse(worker, native, self._call_budget)
+            there = self._converse(worker, native, self._request.call_budget)
             if there.report.verdict == "not run":
-                there = self._converse(worker, native, self._call_budget, native.seed)
+                there = self._converse(worker, native, self._request.call_budget, native.seed)
                 self._is_sampled = True
             outcome = replace(outcome, worker_failed=there.worker_failed)
         if there and there.report.verdict == "passed":
@@ -551,7 +586,7 @@ class _Evaluation:
         """
         left_out: CaseOutcome | None = None
         for each in own_and_smaller(self._problem, case):
-            outcome = self._converse(worker, each, self._call_budget)
+            outcome = self._converse(worker, each, self._request.call_budget)
             if outcome.report.verdict != "not run":
                 return _unless_too_small(outcome, left_out)
             shapes = ", ".join(map(str, each.input_shapes))
@@ -586,7 +621,7 @@ class _Evaluation:
                     self._problem,
                     sample,
                     self._division,
-                    self._deadlines.judgement,
+                    self._request.deadlines.judgement,
                 )
                 return check.run()
             except (torch.OutOfMemoryError, DriverError) as error:
@@ -666,7 +701,7 @@ class _Evaluation:
             # No case ran, so nothing is said about the cases' inputs.
             notes=self._notes_of([], blank.source),
             builds=tuple(self._builds.values()),
-            cases=tuple(not_run(case, f"not run: {what.message}") for case in self._cases),
+            cases=tuple(not_run(case, f"not run: {what.message}") for case in self._request.cases),
         )
 
     def _on_build(self, event: BuildEvent) -> None:

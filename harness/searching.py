@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Self
 
-from harness.judging.case_check import CaseOutcome
+from harness.judging.case_outcome import CaseOutcome
 from harness.judging.search import Searcher
 from harness.problems.configuration import Configuration
 from harness.problems.grid import Case, searched_case

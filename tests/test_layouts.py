@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import current_thread
-from typing import Any
 
 import pytest
 import torch
 
 from harness.evaluate import evaluate
-from harness.judging.case_check import CaseCheck
+from harness.judging.call_judge import CallJudge, MadeCall
 from harness.judging.layouts import WORDS, claims_to_handle
 from harness.problems.arrange import arrange
 from harness.problems.problem import load
 from harness.problems.runs import Arrangement
-from harness.problems.values import Call
 from harness.problems.vast import VAST
 from harness.records.report import Report
 from tests.support import REFERENCE, SUBMISSIONS, request_for
@@ -55,12 +53,12 @@ def test_layouts_are_judged_with_a_deadline(
     """Every call is judged in the thread whose deadline the check observes, in any layout."""
     threads: list[tuple[str, str]] = []
 
-    def judging(check: CaseCheck, call: Call, *others: Any) -> None:
-        threads.append((call.kind, current_thread().name))
-        original(check, call, *others)
+    def judging(judge: CallJudge, made: MadeCall) -> None:
+        threads.append((made.call.kind, current_thread().name))
+        original(judge, made)
 
-    original = CaseCheck._judge
-    monkeypatch.setattr(CaseCheck, "_judge", judging)
+    original = CallJudge.judge
+    monkeypatch.setattr(CallJudge, "judge", judging)
     assert check(ORIGINAL, tmp_path).verdict == "passed"
     assert {kind for kind, _ in threads} > {"first", "arranged"}
     assert {name for _, name in threads} == {"judge"}

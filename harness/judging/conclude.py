@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from harness.judging.case_check import CaseOutcome
+from harness.judging.case_outcome import CaseOutcome
 from harness.judging.diagnose import Diagnosis, WrongRun, diagnose
 from harness.judging.general import Seen, guess
 from harness.judging.illustrate import illustrated, missing_parameter_diagnosis

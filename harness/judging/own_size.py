@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.judging.case_check import CaseOutcome
+from harness.judging.case_outcome import CaseOutcome
 from harness.judging.integrity import LEAST_HOST_BYTES
 from harness.problems.grid import OWN, Case
 from harness.problems.operations import work_of

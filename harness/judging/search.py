@@ -13,7 +13,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from harness.judging.case_check import CaseOutcome
+from harness.judging.case_outcome import CaseOutcome
 from harness.problems.configuration import Configuration
 from harness.problems.families.family import Family
 from harness.problems.search import Search

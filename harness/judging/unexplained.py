@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.judging.case_check import CaseOutcome
+from harness.judging.case_outcome import CaseOutcome
 from harness.records.report import AMISS
 
 # A case with one size halved takes at least an eighth of the work if the work is cubic in that

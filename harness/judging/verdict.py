@@ -41,6 +41,7 @@ class Stop:
         beyond_grid: The message to use instead if the case has more rows than the reference's own
             sizes (`has_more_rows`). Empty unless a launch had more blocks along y or z than a grid
             has.
+        is_noticed: False if the submission did not ask CUDA for the error.
     """
 
     verdict: Verdict
@@ -49,6 +50,7 @@ class Stop:
     is_cause: bool = False
     is_refusal: bool = False
     beyond_grid: str = ""
+    is_noticed: bool = True
 
 
 TOO_MANY_ROWS = "more than 65,535 rows: the launch fails, and nobody asks for the error"
@@ -110,7 +112,8 @@ def stop_for_fault(fault: Fault, case: Case | None = None, *, is_call: bool = Fa
         return Stop("error", message, detail)
     # A kernel that did not run may have left indices unwritten, so the fault may be another one.
     is_asked = kind == "launch refused" and NOBODY_ASKED not in message
-    return Stop("error", message, detail, beyond_grid=message if is_asked else TOO_MANY_ROWS)
+    beyond_grid = message if is_asked else TOO_MANY_ROWS
+    return Stop("error", message, detail, beyond_grid=beyond_grid, is_noticed=is_asked)
 
 
 def for_more_rows(stop: Stop) -> Stop:
@@ -120,7 +123,7 @@ def for_more_rows(stop: Stop) -> Stop:
     the case.
     """
     detail = f"{stop.message}\n{stop.detail}".strip()
-    return Stop("declined", stop.beyond_grid, detail, is_cause=True)
+    return Stop("declined", stop.beyond_grid, detail, is_cause=True, is_noticed=stop.is_noticed)
 
 
 def has_more_rows(case: Case, own: Problem) -> bool:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.judging.case_check import CaseOutcome
+from harness.judging.case_outcome import CaseOutcome
 from harness.judging.conclude import unset_variable, wrong_defaults
 from harness.judging.picture import WrongOutput
 from harness.problems.configuration import ConstructorCall

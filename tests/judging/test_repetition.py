@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.judging.case_check import CaseOutcome
+from harness.judging.case_outcome import CaseOutcome
 from harness.judging.repetition import Repetition
 from harness.judging.unexplained import MOST_GROWTH, unexplained
 from harness.problems.configuration import ConstructorCall
