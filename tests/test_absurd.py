@@ -27,7 +27,8 @@ class ModelNew(nn.Module):
     def forward(self, x):
         sides = [10**19] * {}
         place = {{"address": 0, "shape": sides, "strides": sides, "dtype": 1}}
-        sys.modules["harness.worker.inside.values"].place_of = lambda _: place
+        claim = {{"kind": "torch.Tensor", "device": "cuda", "place": place}}
+        sys.modules["harness.worker.inside.values"].ClaimedOutput = lambda *_: claim
         return x + x
 """
 FILES = {
@@ -71,8 +72,8 @@ class ModelNew(nn.Module):
 """,
 }
 LINES = {
-    "huge_sides": "the worker sent an invalid message (an answer whose 'outputs' does not fit: ",
-    "many_sides": "the worker sent an invalid message (an answer whose 'outputs' does not fit: ",
+    "huge_sides": "the worker sent an invalid message (Expected `array` of length <= 64 - at ",
+    "many_sides": "the worker sent an invalid message (Expected `array` of length <= 64 - at ",
     "long_names": "ValueError: a parameter's name has 16002 characters; use at most 200",
     "long_traceback": "KeyError: bbbb",
     "long_type": "forward returned long_type.cccc",

@@ -31,11 +31,9 @@ VERDICTS = {
     "killed": "error: the worker was killed by SIGKILL while importing the submission",
     "forges": "error: the worker sent an invalid message (a message that answers no "
     "request) while importing",
-    "forges_rubbish": "error: the worker sent an invalid message (a header that does not parse: "
-    "NaN is not a number)",
+    "forges_rubbish": "error: the worker sent an invalid message (JSON is malformed: ",
     "answers_twice": "error: own configuration in error; ",
-    "asks_for_nonsense": "error: the worker sent an invalid message (a build with the name "
-    "'../../escape'",
+    "asks_for_nonsense": "error: the worker sent an invalid message (Expected `str` matching ",
 }
 
 

@@ -21,8 +21,8 @@ frame = sys._getframe()
 while frame and "channel" not in frame.f_locals:
     frame = frame.f_back
 ask = {
-    "ask": "build", "name": "../../escape", "sources": [["main.cpp", ""]], "cpp_flags": [],
-    "cuda_flags": [], "link_flags": [], "include_paths": [], "with_cuda": False, "tensors": [],
+    "type": "Build", "name": "../../escape", "sources": [["main.cpp", ""]], "cpp_flags": [],
+    "cuda_flags": [], "link_flags": [], "include_paths": [], "with_cuda": False,
 }
-data = json.dumps(ask).encode()
+data = json.dumps({"nonce": "", "tensors": [], "body": ask}).encode()
 frame.f_locals["channel"]._socket.sendall(struct.pack("<I", len(data)) + data)
