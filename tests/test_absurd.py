@@ -72,8 +72,8 @@ class ModelNew(nn.Module):
 """,
 }
 LINES = {
-    "huge_sides": "the worker sent an invalid message (Expected `array` of length <= 64 - at ",
-    "many_sides": "the worker sent an invalid message (Expected `array` of length <= 64 - at ",
+    "huge_sides": "the worker sent an invalid message (Expected `int` <= 281474976710655 - at ",
+    "many_sides": "the worker sent an invalid message (Expected `int` <= 281474976710655 - at ",
     "long_names": "ValueError: a parameter's name has 16002 characters; use at most 200",
     "long_traceback": "KeyError: bbbb",
     "long_type": "forward returned long_type.cccc",
