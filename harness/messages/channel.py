@@ -160,6 +160,7 @@ class Channel:
         bodies: Decoder[T],
         deadline: float | None = None,
         max_tensor_bytes: int = MAX_TENSOR_BYTES,
+        nonces: Sequence[str] = (),
     ) -> Message[T]:
         """Wait for one message until `deadline`, a time of `time.monotonic()`; None for no limit.
 
@@ -167,6 +168,7 @@ class Channel:
             bodies: Decoder of the classes that the body may have.
             deadline: The deadline.
             max_tensor_bytes: Largest size in bytes of all tensors together.
+            nonces: The nonces that the message may have; empty for any.
 
         Raises:
             DeadlineExceeded: No whole message came in time.
@@ -177,6 +179,9 @@ class Channel:
         if length > MAX_HEADER_BYTES:
             raise ProtocolError(f"a header of {length} bytes")
         header = decoded(_HEADERS, self._read(length, deadline))
+        # The body of an answer to an earlier request may have another class.
+        if nonces and header.nonce not in nonces:
+            raise ProtocolError("a message that answers no request")
         listed = [(_dtype(each.dtype), each.shape) for each in header.tensors]
         total = sum(math.prod(shape) * dtype.itemsize for dtype, shape in listed)
         if total > max_tensor_bytes:

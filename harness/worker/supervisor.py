@@ -226,7 +226,7 @@ class Worker(ABC):
         try:
             deadline = start + limit
             nonce = ask(deadline)
-            answer = self._answer(answers, deadline)
+            answer = self._answer(answers, deadline, nonce)
             answer.require(nonce)
         except DeadlineExceeded:
             words = f"no answer within {seconds:.0f} s while {doing.words}; killed"
@@ -279,7 +279,7 @@ class Worker(ABC):
         with contextlib.suppress(Disconnected):
             self._channel.send(asked, tensors, deadline, nonce)
 
-    def _answer(self, answers: Decoder[A], deadline: float) -> Message[A]:
+    def _answer(self, answers: Decoder[A], deadline: float, nonce: str) -> Message[A]:
         """Return the worker's next answer, and serve the requests that the worker sends before it.
 
         The time that the supervisor takes to serve these requests is added to the deadline.
@@ -287,7 +287,8 @@ class Worker(ABC):
         while True:
             deadline = self._await_message(deadline)
             # A worker has no tensors to send: its outputs are on its device.
-            message = self._channel.receive(answers, deadline, max_tensor_bytes=0)
+            # A request for a build has no nonce.
+            message = self._channel.receive(answers, deadline, 0, ("", nonce))
             if not isinstance(message.body, Build):
                 return message
             start = time.monotonic()
