@@ -122,7 +122,7 @@ class CaseCheck:
 
     @property
     def _reporting(self) -> CaseReporting:
-        """What makes the report of the calls that were made so far."""
+        """The maker of the report of the calls that were made so far."""
         return CaseReporting(self._case, self._own, self._evidence, self._calls)
 
     def run(self) -> CaseOutcome:

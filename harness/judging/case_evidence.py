@@ -22,7 +22,7 @@ MOST_REMEMBERED = 1 << 20
 
 @dataclass
 class CaseEvidence:
-    """What the calls of a case have shown, in the order of the calls.
+    """All that the calls of a case have shown, in the order of the calls.
 
     Attributes:
         comparisons: The comparison of each call's outputs with the oracle, by the call's name.
