@@ -71,6 +71,7 @@ from harness.worker.steps import (
     Forget,
     Forward,
     Import,
+    Remark,
     SetWeights,
     fewer,
 )
@@ -288,7 +289,7 @@ class DeviceWorker(Worker):
             self._fail(DOING[Construct], "protocol", words)
         # The next message may overwrite tensors on a GPU.
         values = (tensor.cpu() for tensor in tensors[::2])
-        found = fewer([*(each.finding for each in constructed.findings), *evidence.findings])
+        found = _found(constructed.findings, evidence)
         return ConstructedModel(dict(zip(constructed.names, values, strict=True)), found)
 
     def set_weights(self, weights: Mapping[str, Tensor]) -> Sequence[Work]:
@@ -328,7 +329,7 @@ class DeviceWorker(Worker):
         begin = Begin(how.counting, how.timing, how.schedule, how.budget, how.sample, how.vast)
         asked = Forward(stored.places, how.is_last)
         returned, evidence = self._step(asked, begin, doing, limit)
-        findings = fewer([*(each.finding for each in returned.findings), *evidence.findings])
+        findings = _found(returned.findings, evidence)
         called = ForwardOutcome(
             returned.kind, returned.outputs, (), (), "", findings, evidence.before, evidence
         )
@@ -540,6 +541,11 @@ class DeviceWorker(Worker):
         if digests:
             self._ask_device(DOING[Import], self._limit, Trust(digests))
         return served
+
+
+def _found(remarks: Sequence[Remark], evidence: Evidence) -> Sequence[Finding]:
+    """Return a step's findings: the worker's remarks, then what the device has found."""
+    return fewer([*(each.finding for each in remarks), *evidence.findings])
 
 
 def _any_distance() -> int:

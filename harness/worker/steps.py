@@ -7,9 +7,10 @@ is checked where the answer is decoded.
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import accumulate, islice
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from msgspec.json import Decoder
 from harness.compiler.flags import Extension
 from harness.device.place import Place
 from harness.finding import SEVERITIES, Finding, Severity
-from harness.gpu.window import PlacedTensor
+from harness.gpu.window import Placed
 from harness.messages.channel import MAX_TENSORS
 from harness.messages.faults import Fault
 from harness.messages.kinds import ClaimedKind, Move
@@ -123,7 +124,7 @@ class Build(Told, frozen=True):
     @staticmethod
     def of(extension: Extension) -> Build:
         """Return the request for an extension."""
-        return Build(**{field.name: getattr(extension, field.name) for field in fields(Extension)})
+        return Build(**asdict(extension))
 
     @property
     def extension(self) -> Extension:
@@ -204,6 +205,12 @@ class Construct(Asked[Constructed], frozen=True):
         named = {name: literal(value) for name, value in call.named.items()}
         return Construct(tuple(map(literal, call.positional)), named)
 
+    @property
+    def call(self) -> ConstructorCall:
+        """The constructor call whose arguments the request has as literals."""
+        named = {name: ast.literal_eval(text) for name, text in self.named.items()}
+        return ConstructorCall(tuple(map(ast.literal_eval, self.positional)), named)
+
 
 class SetWeights(Asked[Done], frozen=True):
     """A request to overwrite parameters and buffers.
@@ -283,7 +290,7 @@ class Timed(Told, frozen=True):
     """
 
     milliseconds: float
-    placed: tuple[PlacedTensor, ...] | None = None
+    placed: Placed | None = None
 
 
 class Time(Asked[Timed], frozen=True):
@@ -298,7 +305,7 @@ class Time(Asked[Timed], frozen=True):
 
     precision: str
     handle: str
-    placed: tuple[PlacedTensor, ...]
+    placed: Placed
     behind: int
 
 
@@ -319,7 +326,7 @@ DOING: Mapping[type[Asked[Any]], Doing] = {
     Forget: Doing("looking for memory that was not freed", has_option=False),
     Time: TIMING,
 }
-"""All requests."""
+"""Words for each kind of request; the keys are all kinds."""
 
 PROTOCOL = Protocol.of(tuple(DOING), [Failed, Build])
 BUILT: Decoder[Built] = Decoder(Built)

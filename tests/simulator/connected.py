@@ -18,7 +18,7 @@ from torch import Tensor
 from harness.device.executor import Assembler
 from harness.device.process import DeviceClient
 from harness.device.record import Work
-from harness.device.requests import Begin, End, FindLeaks, PtxasRan, Read
+from harness.device.requests import Begin, End, FindLeaks, Read
 from harness.device.session import DeviceSession
 from harness.device.simulated import Simulator
 from harness.finding import Finding
@@ -30,6 +30,7 @@ from harness.simulator.hardware.resources import Resources
 from harness.simulator.native.library import Libraries
 from harness.simulator.ptx.fatbinary import DeviceCode
 from harness.worker.inside.client_device import ClientDevice, place_of
+from tests.device.conversing import without_ptxas
 
 _SECONDS = 600.0
 A = TypeVar("A")
@@ -92,7 +93,7 @@ class Connected:
     def ask(self, request: Asked[A]) -> A:
         """Send a request to the device process as the harness does; return the reply."""
         deadline = time.monotonic() + _SECONDS
-        return self._trusted.ask(request, deadline, lambda _: (PtxasRan(), ()))
+        return self._trusted.ask(request, deadline, without_ptxas)
 
     def observe(self) -> Seen:
         """Return everything that the device process recorded since the last call."""
@@ -106,7 +107,7 @@ class Connected:
         The code is 0 if some byte of the element was never written.
         """
         request, deadline = Read((place_of(tensor),)), time.monotonic() + _SECONDS
-        return self._trusted.read(request, 0, deadline, lambda _: (PtxasRan(), ()))[1][1]
+        return self._trusted.read(request, 0, deadline, without_ptxas)[1][1]
 
     def leaks(self) -> list[int]:
         """Return the sizes in bytes of cudaMalloc allocations that were not freed."""

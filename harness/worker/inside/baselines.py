@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ast
 import socket
 import sys
 from collections.abc import Callable
@@ -48,9 +47,8 @@ class BaselineSession:
         return {Construct: self._construct, SetWeights: self._set_weights, Time: self._time}
 
     def _construct(self, message: Message[Construct]) -> Answer:
-        positional = map(ast.literal_eval, message.body.positional)
-        named = {name: ast.literal_eval(text) for name, text in message.body.named.items()}
-        self._model = self._problem.model(*positional, **named).cuda()
+        call = message.body.call
+        self._model = self._problem.model(*call.positional, **call.named).cuda()
         # Code that torch compiles depends on whether TF32 is allowed.
         self._forwards = {
             precision: torch.compile(self._model) if self._kind == "torch.compile" else self._model

@@ -6,7 +6,6 @@ judges the outputs.
 
 from __future__ import annotations
 
-import ast
 import gc
 from collections.abc import Callable, Mapping
 
@@ -95,9 +94,9 @@ class Session:
         if self._submission.configure(asked.constants):
             self._imported += self._watch.changes("during import")
         torch.manual_seed(asked.seed)
-        positional = map(ast.literal_eval, asked.positional)
-        named = {name: ast.literal_eval(text) for name, text in asked.named.items()}
-        self._model = _moved(self._submission.construct(*positional, **named), asked.move)
+        call = asked.call
+        model = self._submission.construct(*call.positional, **call.named)
+        self._model = _moved(model, asked.move)
         # Findings of the import belong to every case.
         findings = [*self._imported, *self._watch.changes("during construction")]
         state = self._state()
