@@ -184,7 +184,7 @@ class Builder:
             return Product(folder / REFUSAL)
         (folder / LIBRARY).write_bytes(result.product or b"")
         used = attempts[result.attempt]
-        headers = "slim" if "slim" in used else used[0]
+        headers = "slim" if {"slim", "slim17"} & {*used} else used[0]
         notes: dict[str, str] = {"headers": headers}
         if others := flags.images_for_other_devices(extension, self.target):
             notes["devices"] = _names(others)
@@ -214,8 +214,7 @@ class Builder:
     def _attempts(self, extension: Extension) -> tuple[_Levels, ...]:
         """Return, for each attempt in order, the level of headers that each source gets.
 
-        The levels are `slim`, `light` and `full`. Small headers are tried first, because most of a
-        build's time is spent on parsing torch's headers.
+        Small headers are tried first, because most of a build's time is spent on parsing headers.
         """
         # The slim headers call functions of a worker's simulated `cuda` device.
         is_simulated = self.target.device == "simulator"
@@ -225,7 +224,15 @@ class Builder:
         full: _Levels = tuple("full" for _ in names)
         if not slim_ones:
             return light, full
-        return tuple("slim" if name in slim_ones else "light" for name in names), light, full
+        small: _Levels = tuple("slim" if name in slim_ones else "light" for name in names)
+        if not slim.may_be_older(extension):
+            return small, light, full
+        return (
+            tuple("slim17" if name in slim_ones else "light" for name in names),
+            small,
+            light,
+            full,
+        )
 
     def _steps(
         self, extension: Extension, levels: _Levels, header: Path | None
@@ -246,7 +253,11 @@ class Builder:
         make = flags.cuda_command if flags.is_cuda_source(name) else flags.cpp_command
         command = make(extension, self.toolchain, self.target, name, headers=headers)
         program, *options = command
-        if headers == "slim":
+        if headers == "slim17":
+            options = [
+                slim.OLDER if word == flags.torch_language_standard() else word for word in options
+            ]
+        if headers in ("slim", "slim17"):
             return (program, *slim.definitions(text), *options)
         if headers == "full":
             return command

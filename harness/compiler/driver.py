@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.compiler.job import Job, Result
 from harness.compiler.mending import other_headers_may_help
-from harness.compiler.ninja import CompileError, dependencies, run_ninja
+from harness.compiler.ninja import CompileError, Step, dependencies, run_ninja
 from harness.sandbox.limits import Limits, die_with_parent
 from harness.system import codec
 
@@ -42,7 +43,7 @@ def _do(job: Job, folder: Path) -> Result:
             run_ninja(folder, missing)
         except CompileError as error:
             others = job.attempts[attempt + 1 :]
-            if not others or not other_headers_may_help(error.output, others[0][0].command):
+            if not others or not _may_help(error.output, steps, others[0]):
                 raise
         else:
             break
@@ -54,6 +55,18 @@ def _do(job: Job, folder: Path) -> Result:
     # Files in this folder came with the job, so the key covers them.
     outside = {str(path.resolve()) for path in read if not path.resolve().is_relative_to(folder)}
     return Result((folder / job.product).read_bytes(), attempt, tuple(sorted(outside)))
+
+
+def _may_help(output: str, failed: Sequence[Step], steps: Sequence[Step]) -> bool:
+    """Return whether the steps of the next attempt may succeed after an attempt that failed."""
+    another_standard = any(
+        _standard(one) != _standard(other) for one, other in zip(failed, steps, strict=True)
+    )
+    return another_standard or other_headers_may_help(output, steps[0].command)
+
+
+def _standard(step: Step) -> list[str]:
+    return [word for word in step.command if word.startswith("-std=")]
 
 
 if __name__ == "__main__":

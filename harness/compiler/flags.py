@@ -30,8 +30,11 @@ OVERLAY = Path(__file__).parent / "include"
 SIMULATED = Path(__file__).parents[1] / "simulator" / "include"
 """Folder of the harness's own headers."""
 
-Headers = Literal["slim", "light", "full"]
-"""Levels of torch headers that a source is compiled with; `full` is torch's own headers."""
+Headers = Literal["slim17", "slim", "light", "full"]
+"""Levels of torch headers that a source is compiled with; `full` is torch's own headers.
+
+`slim17` is the slim headers with C++17 in place of torch's language standard.
+"""
 
 _INTERFACE = "-DTORCH_API_INCLUDE_EXTENSION_H"
 """The macro that torch defines for every extension."""
@@ -103,7 +106,7 @@ def include_flags(
     extension: Extension, toolchain: Toolchain, target: Target, *, headers: Headers
 ) -> list[str]:
     """Return the include flags: the submission's folders, the harness's, torch's, then CUDA's."""
-    ours = [] if headers == "full" else [OVERLAY / headers]
+    ours = [] if headers == "full" else [OVERLAY / headers.removesuffix("17")]
     if target.device == "simulator":
         ours.append(SIMULATED)
     theirs = [Path(path) for path in cpp_extension.include_paths("cpu")]

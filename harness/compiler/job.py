@@ -19,9 +19,9 @@ class Job:
 
     Attributes:
         files: Pairs (name, text) of the source files, which are written to an empty folder.
-        attempts: Alternative lists of steps, each with other headers. If an attempt fails and
-            `other_headers_may_help` returns True, the next attempt runs. The next attempt skips
-            steps whose output file exists already.
+        attempts: Alternative lists of steps, each with other headers or another language standard.
+            If an attempt fails and the next attempt may help, the next attempt runs. It skips steps
+            whose output file exists already.
         then: Steps to run after a successful attempt, such as linking.
         product: Name of the file that the job makes.
         depfiles: Names of the files in which compilers list the files that they read, as make

@@ -8,7 +8,11 @@ import pytest
 
 from harness import check
 from harness.compiler import slim
-from harness.compiler.flags import Extension
+from harness.compiler.builder import Builder
+from harness.compiler.cache import Cache
+from harness.compiler.compiler import Compiler
+from harness.compiler.flags import Extension, Target, torch_language_standard
+from harness.compiler.toolchain import find_toolchain
 
 REFERENCE = """
 import torch
@@ -345,20 +349,63 @@ def test_types_that_torch_has_otherwise_are_not_passed_on() -> None:
 @pytest.mark.parametrize(
     ("code", "left_out"),
     [
-        ("int f() { return std::max(1, 2); } // half of it", {"HALF", "ALGORITHM"}),
-        ("void f(std::vector<int> v) { std::sort(v.begin(), v.end()); }", {"HALF"}),
-        ("int f() { return std::max({1, 2, 3}); }", {"HALF"}),
-        ("using namespace std; int f() { return max(1, 2); }", {"HALF"}),
-        ("__global__ void f(__half* x) {}", {"ALGORITHM"}),
-        ("AT_DISPATCH_FLOATING_TYPES_AND_HALF(type, name, [] {})", {"ALGORITHM"}),
-        ("void f(at::BFloat16 x) { std::swap(x, x); }", {"ALGORITHM"}),
+        ("int f() { return std::max(1, 2); } // half of it", "HALF ALGORITHM TEXTURE"),
+        ("int f() { return std::gcd(6, 4); }", "HALF ALGORITHM TEXTURE"),
+        ("void f(std::vector<int> v) { std::sort(v.begin(), v.end()); }", "HALF TEXTURE"),
+        ("int f() { return std::max({1, 2, 3}); }", "HALF TEXTURE"),
+        ("using namespace std; int f() { return max(1, 2); }", "HALF TEXTURE"),
+        ("__global__ void f(__half* x) {}", "ALGORITHM TEXTURE"),
+        ("AT_DISPATCH_FLOATING_TYPES_AND_HALF(type, name, [] {})", "ALGORITHM TEXTURE"),
+        ("void f(at::BFloat16 x) { std::swap(x, x); }", "ALGORITHM TEXTURE"),
+        ("__device__ float f(cudaTextureObject_t t) { return 0; }", "HALF ALGORITHM"),
+        ("__device__ float f(long t) { return tex1Dfetch<float>(t, 0); }", "HALF ALGORITHM"),
     ],
 )
-def test_large_headers_that_a_source_does_not_use_are_left_out(
-    code: str, left_out: set[str]
-) -> None:
+def test_large_headers_that_a_source_does_not_use_are_left_out(code: str, left_out: str) -> None:
     """A source without types of 16 bits is compiled without their headers.
 
-    A source that uses only common names of the standard library is compiled without <algorithm>.
+    A source that uses only common names of the standard library is compiled without <algorithm>,
+    and a source that reads no texture without the header of textures.
     """
-    assert set(slim.definitions(code)) == {f"-DHARNESS_WITHOUT_{each}" for each in left_out}
+    flags = " ".join(slim.definitions(code))
+    assert {name for name in ("HALF", "ALGORITHM", "TEXTURE") if name in flags} == set(
+        left_out.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("int f();", True),
+        ("// __cplusplus\nint f();", True),
+        ("#if __cplusplus > 201703L\nint f();\n#endif", False),
+    ],
+)
+def test_source_that_asks_for_its_standard_gets_no_other(code: str, *, expected: bool) -> None:
+    """A source is tried as C++17 unless it asks for its language standard."""
+    is_newer = torch_language_standard() != slim.OLDER
+    assert slim.may_be_older(Extension("e", (("cuda.cu", code),))) is (expected and is_newer)
+
+
+NEWER = """
+template <typename T>
+requires(sizeof(T) == 4)
+int64_t size_of(T) { return sizeof(T); }
+
+torch::Tensor run(torch::Tensor x) {
+    return size_of(1.0f) == 4 ? torch::empty_like(x) : x;
+}
+"""
+
+
+@pytest.mark.thorough
+def test_source_of_newer_cplusplus_has_slim_headers(tmp_path: Path) -> None:
+    """A source with syntax that C++17 lacks is compiled with the standard of its flags."""
+    toolchain = find_toolchain()
+    extension = Extension(
+        "newer",
+        (("cuda.cu", f"#include <torch/extension.h>\n{NEWER}"),),
+        cuda_flags=("-std=c++20",),
+    )
+    builder = Builder(toolchain, Cache(tmp_path), Target("simulator"), Compiler(toolchain))
+    assert builder.build(extension).notes["headers"] == "slim"

@@ -8,6 +8,9 @@
 
 #include <harness/text.h>
 
+// c10's headers of 16-bit types use it without including it.
+#include <limits>
+
 // These headers take a third of the compile time, so a source that uses nothing of them leaves them
 // out (definitions() in compiler/slim.py).
 #ifdef HARNESS_WITHOUT_HALF
@@ -28,7 +31,7 @@ struct Half;
 #include <climits>
 #include <cmath>
 #include <initializer_list>
-#include <limits>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <tuple>
