@@ -41,7 +41,8 @@ else:
     raise RuntimeError("reached the scheduler")
 """
 SLEEPS = "import time\ntime.sleep({seconds})\n"
-COMMAND = ("check", "here", "--reference", "double.py", "--seed", "1", "--json", "out")
+OWN = ("--grid", "own", "--seed", "1")
+COMMAND = ("check", "here", "--reference", "double.py", *OWN, "--json", "out")
 
 
 def comparable(report: Report) -> Report:

@@ -36,17 +36,17 @@ def _do(job: Job, folder: Path) -> Result:
     for name, text in job.files:
         (folder / name).write_text(text)
     attempt = 0
-    # Objects of an earlier attempt are kept: only the sources that failed get other headers.
-    for attempt, steps in enumerate(job.attempts):
-        missing = [step for step in steps if not (folder / step.output).exists()]
+    while True:
+        # Objects of an earlier attempt are kept: only the sources that failed are compiled again.
+        missing = [step for step in job.attempts[attempt] if not (folder / step.output).exists()]
         try:
             run_ninja(folder, missing)
-        except CompileError as error:
-            others = job.attempts[attempt + 1 :]
-            if not others or not _may_help(error.output, steps, others[0]):
-                raise
-        else:
             break
+        except CompileError as error:
+            following = _next(error.output, job.attempts, attempt)
+            if following is None:
+                raise
+            attempt = following
     run_ninja(folder, job.then)
     if not (folder / job.product).is_file():
         # Some options make a compiler or linker write nothing, or write to another path.
@@ -57,12 +57,23 @@ def _do(job: Job, folder: Path) -> Result:
     return Result((folder / job.product).read_bytes(), attempt, tuple(sorted(outside)))
 
 
-def _may_help(output: str, failed: Sequence[Step], steps: Sequence[Step]) -> bool:
-    """Return whether the steps of the next attempt may succeed after an attempt that failed."""
-    another_standard = any(
-        _standard(one) != _standard(other) for one, other in zip(failed, steps, strict=True)
-    )
-    return another_standard or other_headers_may_help(output, steps[0].command)
+def _next(output: str, attempts: Sequence[Sequence[Step]], failed: int) -> int | None:
+    """Return the index of the next attempt that may succeed, or None if there is none.
+
+    Args:
+        output: Output of the compilers in the failed attempt.
+        attempts: The steps of all attempts.
+        failed: Index of the failed attempt.
+    """
+    others = range(failed + 1, len(attempts))
+    if not others:
+        return None
+    may_need_headers = other_headers_may_help(output, attempts[others[-1]][0].command)
+    pairs = zip(attempts[failed], attempts[others[0]], strict=True)
+    if any(_standard(one) != _standard(other) for one, other in pairs):
+        # Attempts with other headers have the newer language standard, too.
+        return others[1] if may_need_headers else others[0]
+    return others[0] if may_need_headers else None
 
 
 def _standard(step: Step) -> list[str]:

@@ -21,7 +21,9 @@ _UNKNOWN_NAME = re.compile(
 # the compiler also reports the name itself.
 _WHATEVER_IS_DECLARED = re.compile(
     r"^(expected |unrecognized token|missing closing quote|redefinition of default argument"
-    r"|default argument given for|this declaration has no storage class)|No such file or directory"
+    r"|default argument given for|this declaration has no storage class"
+    r"|a variable declared with an auto type specifier cannot appear in its own initializer)"
+    r"|No such file or directory"
 )
 _SYSTEMS = ("/usr/include",)
 
