@@ -27,7 +27,9 @@ GUARD_BYTES = 256
 
 _ADDRESSES = 1 << 40
 _WANTED = 0x2000_0000_0000
-_LEAST_BLOCK = 512
+# A page of the host. The worker lays its copies of managed and pinned memory over the device's
+# addresses page by page, so no two blocks may share a page.
+_LEAST_BLOCK = 4096
 # Smaller blocks are cut from a slab of this size, because pages of their own would waste memory:
 # the driver maps at least a granule of them.
 _SLAB = 2 << 20
@@ -229,8 +231,8 @@ def _with_pages(blocks: Iterable[_Block]) -> list[_Block]:
 def _size_of_block(nbytes: int, granularity: int) -> int:
     """Return the size in bytes of the block for `nbytes` bytes and their guard zone.
 
-    >>> [_size_of_block(nbytes, 2 << 20) for nbytes in (1, 256, 257, 1 << 20, 2 << 20)]
-    [512, 512, 1024, 2097152, 4194304]
+    >>> [_size_of_block(nbytes, 2 << 20) for nbytes in (1, 4096, 1 << 20, 2 << 20)]
+    [4096, 8192, 2097152, 4194304]
     """
     # The zone begins at the next whole word.
     wanted = -(-nbytes // _WORD) * _WORD + GUARD_BYTES
