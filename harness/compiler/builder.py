@@ -184,7 +184,7 @@ class Builder:
             return Product(folder / REFUSAL)
         (folder / LIBRARY).write_bytes(result.product or b"")
         used = attempts[result.attempt]
-        headers = "slim" if {"slim", "slim17"} & {*used} else used[0]
+        headers = "slim" if any(map(flags.is_slim, used)) else used[0]
         notes: dict[str, str] = {"headers": headers}
         if others := flags.images_for_other_devices(extension, self.target):
             notes["devices"] = _names(others)
@@ -227,12 +227,8 @@ class Builder:
         small: _Levels = tuple("slim" if name in slim_ones else "light" for name in names)
         if not slim.may_be_older(extension):
             return small, light, full
-        return (
-            tuple("slim17" if name in slim_ones else "light" for name in names),
-            small,
-            light,
-            full,
-        )
+        older: _Levels = tuple("slim17" if level == "slim" else level for level in small)
+        return older, small, light, full
 
     def _steps(
         self, extension: Extension, levels: _Levels, header: Path | None
@@ -254,10 +250,9 @@ class Builder:
         command = make(extension, self.toolchain, self.target, name, headers=headers)
         program, *options = command
         if headers == "slim17":
-            options = [
-                slim.OLDER if word == flags.torch_language_standard() else word for word in options
-            ]
-        if headers in ("slim", "slim17"):
+            standard = flags.torch_language_standard()
+            options = [slim.OLDER if word == standard else word for word in options]
+        if flags.is_slim(headers):
             return (program, *slim.definitions(text), *options)
         if headers == "full":
             return command

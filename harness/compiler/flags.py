@@ -6,6 +6,7 @@ lists the supported releases of torch.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import platform
@@ -90,11 +91,17 @@ class Extension:
     with_cuda: bool = True
 
 
+def is_slim(headers: Headers) -> bool:
+    """Return whether a level of headers is the slim ones, in whichever language standard."""
+    return headers in ("slim", "slim17")
+
+
 def is_cuda_source(name: str) -> bool:
     """Return whether nvcc compiles a source of this name: `.cu` or `.cuh`."""
     return name.endswith((".cu", ".cuh"))
 
 
+@functools.cache
 def torch_language_standard() -> str:
     """Return the `-std=` flag that this release of torch passes for extensions."""
     source = inspect.getsource(cpp_extension._write_ninja_file_to_build_library)
@@ -106,7 +113,7 @@ def include_flags(
     extension: Extension, toolchain: Toolchain, target: Target, *, headers: Headers
 ) -> list[str]:
     """Return the include flags: the submission's folders, the harness's, torch's, then CUDA's."""
-    ours = [] if headers == "full" else [OVERLAY / headers.removesuffix("17")]
+    ours = [] if headers == "full" else [OVERLAY / ("slim" if is_slim(headers) else headers)]
     if target.device == "simulator":
         ours.append(SIMULATED)
     theirs = [Path(path) for path in cpp_extension.include_paths("cpu")]

@@ -31,8 +31,7 @@ OLDER = "-std=c++17"
 """The language standard that is tried before torch's own."""
 
 # The include guards of headers that every CUDA source reads and hardly any uses: of CUDA's textures
-# and surfaces, and of the special functions in libstdc++'s <cmath>. Together they take a quarter of
-# the time of a small source.
+# and surfaces, and of the special functions in libstdc++'s <cmath>.
 _WITHOUT_TEXTURES = (
     "-D__TEXTURE_INDIRECT_FUNCTIONS_H__",
     "-D__SURFACE_INDIRECT_FUNCTIONS_H__",
@@ -122,8 +121,8 @@ def definitions(source: str) -> list[str]:
 def may_be_older(extension: Extension) -> bool:
     """Return whether an extension's sources are worth a try as C++17.
 
-    Since release 2.13, torch's language standard is C++20, with which the standard library's
-    headers take twice as long. A source that compiles as C++17 means the same, unless it asks for
+    Since release 2.13, torch's language standard is C++20, in which the standard library's headers
+    are larger. A source that compiles as C++17 means the same, unless it asks for
     the standard.
     """
     return torch_language_standard() != OLDER and not any(

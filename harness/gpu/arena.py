@@ -231,8 +231,8 @@ def _with_pages(blocks: Iterable[_Block]) -> list[_Block]:
 def _size_of_block(nbytes: int, granularity: int) -> int:
     """Return the size in bytes of the block for `nbytes` bytes and their guard zone.
 
-    >>> [_size_of_block(nbytes, 2 << 20) for nbytes in (1, 4096, 1 << 20, 2 << 20)]
-    [4096, 8192, 2097152, 4194304]
+    >>> [_size_of_block(nbytes, 2 << 20) for nbytes in (1, 3840, 3841, 1 << 20, 2 << 20)]
+    [4096, 4096, 8192, 2097152, 4194304]
     """
     # The zone begins at the next whole word.
     wanted = -(-nbytes // _WORD) * _WORD + GUARD_BYTES
